@@ -1,0 +1,1 @@
+"""Measurements: latency, throughput and scaling of the engine and of its peers."""

@@ -1,0 +1,1 @@
+"""The `itrstress` command, one file per command."""

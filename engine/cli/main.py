@@ -1,0 +1,113 @@
+"""The `itrstress` command: a lazy group, so that `--help` does not wait for torch, and the exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from engine.errors import ItrstressError, unknown_name
+from engine.version import VERSION
+from indexes.errors import SearchInputError
+
+# command -> module of `engine.cli` (its click command has the name `command`), in the order of the help page
+COMMANDS = {
+    "demo": "demo",
+    "evaluate": "evaluate",
+    "sweep": "sweep",
+    "embed": "embed",
+    "import": "import_",
+    "corpus": "corpus",
+    "variants": "variants",
+    "store": "store",
+    "doctor": "doctor",
+    "completion": "completion",
+}
+SHORT_HELP = {
+    "demo": "Render a small corpus, attack three trained checkpoints, print the verdict.",
+    "evaluate": "Search a store's galleries and say what every variant costs.",
+    "sweep": "Run checkpoints x variants x directions from a YAML file.",
+    "embed": "Encode a corpus and its variants into a store.",
+    "import": "Put embeddings made elsewhere into a store.",
+    "corpus": "Look at captioned image sets.",
+    "variants": "List the perturbations.",
+    "store": "Look at stores.",
+    "doctor": "Check this machine: versions, GPU, FAISS, BLAS, spaCy, disk.",
+    "completion": "Print the shell completion script.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: D102
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: D102
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"engine.cli.{COMMANDS[cmd_name]}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:  # noqa: D102
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            raise click.UsageError(str(unknown_name("command", args[0], COMMANDS)), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: D102
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, SHORT_HELP[name]) for name in COMMANDS])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(VERSION, prog_name="itrstress")
+@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+def itrstress(debug: bool) -> None:
+    """Stress tests for image-text retrieval.
+
+    Puts adversarial captions and images into the gallery and says how much each checkpoint loses, how often it
+    prefers the fake, and what a search costs. Start with `itrstress demo`; no data, GPU or network needed.
+    """
+
+
+def one_line(message: object) -> str:
+    """The message on one line, control characters shown as escapes."""
+    text = " ".join(str(message).split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def run(arguments: Sequence[str] | None = None, **extra: Any) -> int:
+    """Run the command line and return the exit code: 0, 2 for input and usage, 1 for the rest, 130 for Ctrl-C."""
+    debug = "--debug" in (sys.argv[1:] if arguments is None else arguments)
+    try:
+        result = itrstress.main(args=None if arguments is None else list(arguments), standalone_mode=False, **extra)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Abort:
+        click.echo("interrupted; what was complete is kept, run the same command to continue", err=True)
+        return 130
+    except click.ClickException as error:
+        return report(error.format_message(), error.exit_code, debug)
+    except (ItrstressError, SearchInputError) as error:
+        return report(error, getattr(error, "exit_code", 2), debug)
+    except Exception as error:  # noqa: BLE001 - the outermost layer: a line for the user, a traceback on request
+        return report(f"{type(error).__name__}: {error} (a defect of itrstress? --debug shows where)", 1, debug)
+
+
+def report(message: object, code: int, debug: bool) -> int:
+    """Print the one line (and the traceback when asked) and return the code."""
+    if debug:
+        traceback.print_exc()
+    click.echo(f"error: {one_line(message)}", err=True)
+    return code
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(run())

@@ -1,0 +1,1 @@
+"""Captioned image sets: the `Corpus` and one reader per published format."""

@@ -1,0 +1,1 @@
+"""The `Encoder` protocol, its registry, and one adapter per model family."""

@@ -1,0 +1,29 @@
+"""The errors a user meets: one line that names the thing, what was found, what was expected, what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ItrstressError(Exception):
+    """A failure that is not the user's input; exit code 1."""
+
+    exit_code = 1
+
+
+class InputError(ItrstressError):
+    """Something the user gave (a file, an option, a name) cannot be used; exit code 2."""
+
+    exit_code = 2
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that no registry holds, with the nearest one that it does.
+
+    Example: ``unknown variant 'mixx'; did you mean 'mix'? known: mix, patch, rococo``.
+    """
+    names = sorted(known)
+    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ";"
+    return InputError(f"unknown {kind} {name!r}{hint} known: {', '.join(names)}")

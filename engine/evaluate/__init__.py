@@ -1,0 +1,1 @@
+"""Ranks to metrics, tie policies, results."""

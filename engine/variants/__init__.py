@@ -1,0 +1,1 @@
+"""Text and image transformations, their registry, and concept groups."""
