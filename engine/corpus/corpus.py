@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-TEXT_NORMALISATIONS = ("raw", "pre_caption")
-
 
 @dataclass(frozen=True)
 class ImageItem:

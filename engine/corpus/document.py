@@ -1,0 +1,80 @@
+"""A corpus file as it was found: its text, and its JSON value when it is JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import InputError
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a reader looks at. `value` is the parsed JSON and only means something when `fault` is None.
+
+    `fault` says why the text is no JSON (line and column), in words for an error.
+    """
+
+    path: Path
+    text: str
+    value: Any = None
+    fault: str | None = None
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the whole text is one JSON value."""
+        return self.fault is None
+
+
+def load_document(path: str | Path) -> Document:
+    """Read a UTF-8 text file (a byte order mark is dropped) and parse it when it is JSON.
+
+    Raises `InputError` when it is missing, a folder, unreadable, empty or not UTF-8. Text that is no JSON is
+    no error here.
+    """
+    path = Path(path)
+    text = _decode(path, _read_bytes(path))
+    if not text.strip():
+        raise InputError(f"{path}: the file is empty; expected a captioned image set")
+    if text.lstrip()[0] not in "[{":
+        return Document(path, text, fault="does not begin with [ or {")
+    try:
+        return Document(path, text, value=json.loads(text))
+    except json.JSONDecodeError as error:
+        return Document(path, text, fault=describe_json_error(error))
+    except RecursionError:
+        return Document(path, text, fault="lists or objects are nested too deeply to be a corpus")
+    except ValueError as error:  # an integer of thousands of digits
+        return Document(path, text, fault=str(error))
+
+
+def describe_json_error(error: json.JSONDecodeError) -> str:
+    """Line, column and cause in words, and whether the text ends too early."""
+    cut_off = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")
+    hint = "; the file ends in the middle (cut off?), get it again" if cut_off else ""
+    return f"line {error.lineno} column {error.colno}: {error.msg}{hint}"
+
+
+def _read_bytes(path: Path) -> bytes:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; expected a corpus file (images are given with --images)")
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: cannot be read: {reason}") from None
+
+
+def _decode(path: Path, data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path}: line {line}: byte {error.start} (0x{data[error.start]:02x}) is not UTF-8; "
+            "expected a text file in UTF-8, convert it first"
+        ) from None

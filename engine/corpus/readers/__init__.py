@@ -1,0 +1,1 @@
+"""One file per published layout; `engine.corpus.registry` lists them."""
