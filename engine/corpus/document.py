@@ -50,6 +50,17 @@ def load_document(path: str | Path) -> Document:
         return Document(path, text, fault=str(error))
 
 
+def parse_object(line: str) -> dict[str, Any] | None:
+    """The JSON object that `line` is, or None."""
+    if not line.startswith("{"):
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def describe_json_error(error: json.JSONDecodeError) -> str:
     """Line, column and cause in words, and whether the text ends too early."""
     cut_off = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")

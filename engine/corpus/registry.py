@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.corpus.document import Document
+from engine.corpus.document import Document, parse_object
 from engine.corpus.reader import Reader
-from engine.corpus.readers import blip, rococo, table
+from engine.corpus.readers import blip, coco_captions, karpathy, rococo, table
 from engine.corpus.shape import describe, shorten
 from engine.errors import InputError, unknown_name
 
-READERS: Mapping[str, Reader] = {reader.name: reader for reader in (rococo.READER, blip.READER, table.READER)}
+READERS: Mapping[str, Reader] = {
+    reader.name: reader
+    for reader in (karpathy.READER, blip.READER, rococo.READER, coco_captions.READER, table.READER)
+}
 
 
 def find_reader(name: str) -> Reader:
@@ -35,14 +38,22 @@ def detect_reader(document: Document) -> tuple[Reader, str]:
 
 
 def _unrecognised(document: Document) -> InputError:
-    layouts = "; ".join(f"{reader.name}: {reader.layout}" for reader in READERS.values())
+    first_line = document.text.lstrip().split("\n", 1)[0].rstrip()
     if document.is_json:
-        found = f"JSON, but no corpus: found {describe(document.value)}"
-        if isinstance(document.value, list) and document.value:
-            found += f", the first {describe(document.value[0])}"
-    elif document.text.lstrip()[0] in "[{":
+        found = f"is JSON, but no corpus: found {_describe_value(document.value)}"
+    elif (row := parse_object(first_line)) is not None:
+        found = f"looks like JSON Lines, but its first line is {describe(row)}"
+    elif first_line.startswith(("[", "{")):
         return InputError(f"{document.path}: not valid JSON: {document.fault}")
     else:
-        first = shorten(document.text.lstrip().split("\n", 1)[0], 80)
-        found = f"neither JSON nor a table with the columns image and caption: the first line is {first!r}"
-    return InputError(f"{document.path}: {found}; known layouts: {layouts}")
+        found = (
+            f"is neither JSON nor a table with a known header: the first line is {shorten(first_line, 80)!r}"
+        )
+    layouts = "; ".join(f"{reader.name}: {reader.layout}" for reader in READERS.values())
+    return InputError(f"{document.path}: {found}; known layouts are {layouts}")
+
+
+def _describe_value(value: object) -> str:
+    if isinstance(value, list) and value:
+        return f"{describe(value)}, the first {describe(value[0])}"
+    return describe(value)

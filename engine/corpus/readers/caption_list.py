@@ -72,8 +72,8 @@ class Evidence:
         if not self.long:
             return f"no entry has {2 * ADVERSARIALS} captions"
         return (
-            f"{self.long} of {self.entries} entries have {2 * ADVERSARIALS} captions or more, and of their last "
-            f"{ADVERSARIALS}, {self.share:.1%} are nearest to the one of the first {ADVERSARIALS} at the same place"
+            f"{self.long} of {self.entries} entries have {2 * ADVERSARIALS} captions or more, {self.share:.1%} of "
+            f"their last {ADVERSARIALS} nearest to the one of the first {ADVERSARIALS} at the same place"
         )
 
 
@@ -91,7 +91,7 @@ def gather_evidence(document: Document) -> Evidence | None:
 
 
 def copies_at_original(captions: list[str]) -> list[bool]:
-    """For each of the last five captions: is it strictly nearest to the one of the first five at its place?"""
+    """Of each of the last five: whether the one of the first five at its place is strictly nearest."""
     originals = [_words(text) for text in captions[:ADVERSARIALS]]
     copies = [_words(text) for text in captions[-ADVERSARIALS:]]
     return [_is_nearest(copy, originals, own) for own, copy in enumerate(copies)]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.corpus.document import Document, describe_json_error
+from engine.corpus.document import Document, describe_json_error, parse_object
 from engine.corpus.reader import Collector, Reading
 from engine.corpus.shape import expect_field, expect_image_file, expect_object, expect_text, shorten
 from engine.errors import InputError
@@ -118,14 +118,8 @@ def _iterate_delimited(document: Document, delimiter: str) -> Iterator[Row]:
 
 
 def _is_json_lines(text: str) -> bool:
-    line = _first_line(text)
-    if not line.startswith("{"):
-        return False
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and all(column in value for column in COLUMNS)
+    row = parse_object(_first_line(text))
+    return row is not None and all(column in row for column in COLUMNS)
 
 
 def _find_delimiter(text: str) -> str | None:
