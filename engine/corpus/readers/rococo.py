@@ -48,8 +48,9 @@ def split_entry(entry: Entry) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Originals and adversarials of an entry; `InputError` when an adversarial would have no original."""
     if len(entry.captions) < 2 * ADVERSARIALS:
         raise InputError(
-            f"{entry.place}: field 'caption' has {len(entry.captions)} texts; expected {2 * ADVERSARIALS} or more "
-            f"in a RoCOCO file: the last {ADVERSARIALS} are adversarial, all before them original, and "
+            f"{entry.place}: field 'caption' has {len(entry.captions)} texts; "
+            f"expected {2 * ADVERSARIALS} or more in a RoCOCO file: "
+            f"the last {ADVERSARIALS} are adversarial, all before them original, and "
             "adversarial k belongs to original k"
         )
     return entry.captions[:-ADVERSARIALS], entry.captions[-ADVERSARIALS:]
