@@ -1,8 +1,8 @@
 """The words of exact search: row sources, shards, answers, and what a backend must do with them.
 
-The promise (see `indexes/README.md`): the score of a query and a row is the inner product of the stored values,
-summed exactly enough to be independent of order and rounded once to float32; rows are listed by score, highest first,
-then by row number, lowest first. Every backend gives the same bits.
+The promise (see `indexes/README.md`): the score of a query and a row is the inner product of the stored
+values, summed exactly enough to be independent of order and rounded once to float32; rows are listed by
+score, highest first, then by row number, lowest first. Every backend gives the same bits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class TopK:
-    """The best rows of every query: float32 and int64 arrays [queries, min(k, rows)], in the promised order."""
+    """The best rows of every query, in the promised order: float32 and int64 [queries, min(k, rows)]."""
 
     scores: NDArray[np.float32]
     rows: NDArray[np.int64]

@@ -1,0 +1,41 @@
+"""Search backends by name. A further one is one module with an `open_shard(shard, block_rows,
+query_block)`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+
+from indexes.errors import SearchInputError
+from indexes.protocol import SearchBackend, Shard
+
+# name -> module that has `open_shard`; imported when the backend is first opened
+BACKENDS: Mapping[str, str] = {
+    "auto": "indexes.faiss_backend",
+    "faiss": "indexes.faiss_backend",
+    "numpy": "indexes.numpy_backend",
+}
+BLOCK_ROWS = 8192
+QUERY_BLOCK = 1024
+
+
+def open_backend(
+    name: str, shard: Shard, *, block_rows: int = BLOCK_ROWS, query_block: int = QUERY_BLOCK
+) -> SearchBackend:
+    """Validate a shard and make it searchable; "auto" is FAISS, on a GPU where one answers.
+
+    `block_rows` and `query_block` bound the memory of a call (see `indexes.certify.BlockScan`), never its
+    answer. The rows must not change afterwards. Several threads may use one backend at once. Raises
+    `SearchInputError` for an unknown name, block sizes below 1, an empty shard, and rows that are not
+    L2-normalised.
+    """
+    if name not in BACKENDS:
+        nearest = difflib.get_close_matches(name, BACKENDS, n=1, cutoff=0.5)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else ";"
+        raise SearchInputError(f"unknown search backend {name!r}{hint} known: {', '.join(sorted(BACKENDS))}")
+    for option, value in (("block_rows", block_rows), ("query_block", query_block)):
+        if value < 1:
+            raise SearchInputError(f"{option} is {value}, expected at least 1")
+    opener: Callable[[Shard, int, int], SearchBackend] = importlib.import_module(BACKENDS[name]).open_shard
+    return opener(shard, block_rows, query_block)
