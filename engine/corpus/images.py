@@ -37,7 +37,11 @@ class UnreadableImage(InputError):
         self.reason = reason
 
     def __reduce__(self) -> tuple[type[UnreadableImage], tuple[str, str]]:
-        return UnreadableImage, (self.file, self.reason)
+        return type(self), (self.file, self.reason)
+
+
+class MissingImage(UnreadableImage):
+    """An image that is not in the folder."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,8 @@ def find_image(folder: str | Path, file: str) -> FoundImage:
     folder. The path that results, links resolved, must lie inside the folder, links resolved: a link within
     the folder and a folder that is itself a link are fine, a link that leads out is not.
 
-    Raises `UnreadableImage` when there is no such file or it is no regular file, `InputError` when it leads
-    out.
+    Raises `MissingImage` when there is no such file, `UnreadableImage` when it is empty or no regular file,
+    `InputError` when it leads out.
     """
     folder = Path(folder)
     relative = PurePosixPath(expect_image_file(file, f"image {file!r}"))
@@ -78,19 +82,26 @@ def find_image(folder: str | Path, file: str) -> FoundImage:
             _check_regular(path, file)
             return FoundImage(path, rule)
     tried = " or ".join(str(path) for path, _ in candidates)
-    raise UnreadableImage(file, f"no such file; looked for {tried}")
+    raise MissingImage(file, f"no such file; looked for {tried}")
 
 
 def open_image(folder: str | Path, file: str) -> Image.Image:
-    """The image `file` of `folder` as a fully decoded RGB image, upright.
+    """The image `file` of `folder` as a fully decoded RGB image, upright. Safe to call from several threads.
+
+    Raises as `find_image` and `decode_image`.
+    """
+    return decode_image(find_image(folder, file).path, file)
+
+
+def decode_image(path: Path, file: str) -> Image.Image:
+    """The image at `path` (called `file` in errors) as a fully decoded RGB image.
 
     EXIF rotation is applied; 16-bit grey is scaled to 8 bit; transparency is composited on white; CMYK,
-    palette and grey are converted. Safe to call from several threads.
+    palette and grey are converted. Of an animation it is the first frame.
 
-    Raises `UnreadableImage` (name and reason) for a file that is missing, empty, truncated, no image or
-    larger than `MAX_PIXELS`, and `InputError` when the path leads out of the folder.
+    Raises `UnreadableImage` with the reason when it is truncated, no image of `FORMATS` or larger than
+    `MAX_PIXELS`.
     """
-    path = find_image(folder, file).path
     try:
         with Image.open(path, formats=FORMATS) as image:
             _check_size(image, file)

@@ -72,7 +72,7 @@ class Evidence:
         if not self.long:
             return f"no entry has {2 * ADVERSARIALS} captions"
         return (
-            f"{self.long} of {self.entries} entries have {2 * ADVERSARIALS} captions or more, "
+            f"{self.long:,} of {self.entries:,} entries have {2 * ADVERSARIALS} captions or more, "
             f"{self.share:.1%} of their last {ADVERSARIALS} "
             f"nearest to the one of the first {ADVERSARIALS} at the same place"
         )

@@ -1,0 +1,309 @@
+"""`itrstress corpus`: look at captioned image sets."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engine.corpus.normalise import NORMALISATIONS
+from engine.corpus.read import DEFAULT_SPLIT, load_corpus
+from engine.corpus.registry import READERS
+from engine.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from engine.corpus.corpus import Corpus
+    from engine.corpus.inspect import AdversarialFacts, ImageFacts, Inspection, SurfaceFacts
+
+SCHEMA = 1
+NAMES_SHOWN = 10
+BAR_WIDTH = 40
+
+SURFACE_LABELS = {
+    "trailing_white_space": "trailing white space",
+    "trailing_space": "  ends in a space",
+    "leading_white_space": "leading white space",
+    "leading_space": "  begins with a space",
+    "newline": "newline inside or at the ends",
+    "double_space": "double space inside",
+    "final_full_stop": "final full stop",
+    "upper_case": "upper case",
+    "non_ascii": "not ASCII",
+    "empty": "empty",
+}
+COMPARISON_LABELS = {
+    "exact": "exact",
+    "pre_caption": "pre_caption",
+    "letters_and_digits": "letters and digits",
+}
+REPEAT_LABELS = {
+    "occurrences": "repeats (beyond the first)",
+    "across_images": "texts of several images",
+    "within_image": "texts repeated within an image",
+}
+ADVERSARIAL_LABELS = {
+    "unchanged": "same as their own original",
+    "same_as_own_image": "same as an original of their image",
+    "same_as_other_image": "same as an original of another image",
+    "repeats": "repeats (beyond the first)",
+}
+
+
+@click.group("corpus")
+def command() -> None:
+    """Look at captioned image sets."""
+
+
+@command.command("inspect")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--images", type=click.Path(path_type=Path), help="Image folder; every image is then decoded.")
+@click.option(
+    "--reader",
+    metavar="NAME",
+    help=f"Layout of the file, from its content if left out: {', '.join(READERS)}.",
+)
+@click.option("--split", default=DEFAULT_SPLIT, show_default=True, help="Part of a Karpathy file, or all.")
+@click.option(
+    "--normalisation",
+    metavar="NAME",
+    default="raw",
+    show_default=True,
+    help=f"What is done to every text before counting: {', '.join(NORMALISATIONS)}.",
+)
+@click.option("--json", "json_file", metavar="FILE", help="Write everything as JSON too; - prints only that.")
+@click.option("--force", is_flag=True, help="Overwrite the JSON file.")
+def inspect_command(
+    path: Path,
+    images: Path | None,
+    reader: str | None,
+    split: str,
+    normalisation: str,
+    json_file: str | None,
+    force: bool,
+) -> None:
+    """Say what the corpus file PATH holds, and what is odd about it.
+
+    Reads Karpathy splits, BLIP's lists, RoCOCO files, COCO caption annotations, and tables (CSV, TSV, JSON
+    Lines with the columns image and caption). Counts captions, repeats and surface oddities; with --images it
+    finds and decodes every image file and names those that are missing or unreadable; for a RoCOCO file it
+    compares the adversarial captions with their originals. Bad images are reported, not an error.
+    """
+    from engine.corpus.images import check_image_folder
+    from engine.corpus.inspect import inspect_corpus
+
+    if json_file not in (None, "-") and Path(str(json_file)).exists() and not force:
+        raise InputError(f"--json {json_file}: the file exists; choose another name or add --force")
+    if images is not None:
+        check_image_folder(images)
+    loaded = load_corpus(path, reader=reader, split=split, normalisation=normalisation)
+    files = None if images is None else _decode_all(loaded.corpus, images)
+    inspection = inspect_corpus(loaded, files)
+    if json_file == "-":
+        click.echo(_to_json(inspection))
+        return
+    _render(inspection)
+    if json_file is not None:
+        _write_json(Path(json_file), inspection)
+
+
+def _to_json(inspection: Inspection) -> str:
+    record: dict[str, Any] = {"schema": SCHEMA, **asdict(inspection), "findings": inspection.findings()}
+    if inspection.adversarial is not None:
+        record["adversarial"]["changed_rate"] = inspection.adversarial.changed_rate
+    return json.dumps(record, indent=2)
+
+
+def _write_json(path: Path, inspection: Inspection) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        temporary.write_text(_to_json(inspection) + "\n", encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"--json {path}: cannot be written: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    click.echo(f"wrote {path}")
+
+
+def _decode_all(corpus: Corpus, folder: Path) -> ImageFacts:
+    from engine.corpus.inspect import inspect_images
+
+    with _progress(len(corpus.images)) as on_image:
+        return inspect_images(corpus, folder, workers=min(8, os.cpu_count() or 1), on_image=on_image)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], None]]:
+    """Progress on standard error: a bar on a terminal, else a line after every tenth of the work."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _progress_lines(total)
+        return
+    columns = (
+        TextColumn("decoding"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.speed:.0f}/s" if total else ""),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda: progress.advance(task)
+
+
+def _progress_lines(total: int) -> Callable[[], None]:
+    start, done = monotonic(), 0
+
+    def on_image() -> None:
+        nonlocal done
+        done += 1
+        if done * 10 // total > (done - 1) * 10 // total:
+            rate = done / max(monotonic() - start, 1e-9)
+            click.echo(
+                f"decoded {done:,} of {total:,} images, {rate:,.0f}/s, {(total - done) / rate:,.0f} s left",
+                err=True,
+            )
+
+    return on_image
+
+
+def _render(inspection: Inspection) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    _print_summary(console, inspection)
+    _print_histogram(console, inspection.captions_per_image)
+    _print_surface(console, inspection)
+    _print_repeats(console, inspection)
+    if inspection.adversarial is not None:
+        _print_adversarial(console, inspection.adversarial)
+    if inspection.image_files is not None:
+        _print_images(console, inspection.image_files)
+    _print_findings(console, inspection.findings())
+
+
+def _print_summary(console: Console, inspection: Inspection) -> None:
+    lines = {
+        "file": inspection.source,
+        "layout": f"{inspection.reader} ({inspection.reason})",
+        "split": inspection.split,
+        "text": inspection.normalisation,
+        "images": f"{inspection.images:,}",
+        "captions": f"{inspection.captions:,}",
+        "adversarial": f"{inspection.adversarial.captions:,}" if inspection.adversarial else None,
+        "fingerprint": inspection.fingerprint[:16],
+    }
+    for label, value in lines.items():
+        if value is not None:
+            _print_line(console, f"{label:<12}", value)
+
+
+def _print_histogram(console: Console, images_with: Mapping[int, int]) -> None:
+    table = _table("captions an image", "images", "")
+    largest = max(images_with.values())
+    for captions, images in images_with.items():
+        table.add_row(str(captions), f"{images:,}", "#" * max(1, round(BAR_WIDTH * images / largest)))
+    table.columns[-1].justify = "left"
+    _print_table(console, table)
+
+
+def _print_surface(console: Console, inspection: Inspection) -> None:
+    surfaces = [inspection.surface]
+    headers = ["captions", ""]
+    if inspection.adversarial is not None:
+        surfaces.append(inspection.adversarial.surface)
+        headers = ["originals", "", "adversarial", ""]
+    table = _table("surface of the texts", *headers)
+    for name, label in SURFACE_LABELS.items():
+        table.add_row(label, *(cell for surface in surfaces for cell in _count_and_share(surface, name)))
+    _print_table(console, table)
+
+
+def _count_and_share(surface: SurfaceFacts, name: str) -> tuple[str, str]:
+    count = getattr(surface, name)
+    return f"{count:,}", f"{count / surface.texts:.1%}"
+
+
+def _print_repeats(console: Console, inspection: Inspection) -> None:
+    title = "captions, compared" if inspection.adversarial is None else "originals, compared"
+    _print_comparison(console, title, REPEAT_LABELS, inspection.repeats)
+
+
+def _print_adversarial(console: Console, facts: AdversarialFacts) -> None:
+    _print_comparison(console, "adversarial, compared", ADVERSARIAL_LABELS, facts.comparisons)
+    changed = f"{facts.changed_rate:.2%} of {facts.captions:,} (in letters or digits)"
+    _print_line(console, "changed rate  ", changed)
+    _print_line(console, "originals without an adversarial  ", f"{facts.originals_without:,}")
+
+
+def _print_comparison(
+    console: Console, title: str, labels: Mapping[str, str], facts: Mapping[str, object]
+) -> None:
+    table = _table(title, *(COMPARISON_LABELS[name] for name in facts))
+    for name, label in labels.items():
+        table.add_row(label, *(f"{getattr(fact, name):,}" for fact in facts.values()))
+    _print_table(console, table)
+
+
+def _print_images(console: Console, facts: ImageFacts) -> None:
+    table = _table("image files", "")
+    table.add_row("read", f"{facts.readable:,}")
+    table.add_row("missing", f"{len(facts.missing):,}")
+    table.add_row("unreadable", f"{len(facts.unreadable):,}")
+    table.add_row("found at their path", f"{facts.by_path:,}")
+    table.add_row("found by their name alone", f"{facts.by_name:,}")
+    _print_table(console, table)
+    _print_names(console, "missing", facts.missing)
+    _print_names(console, "unreadable", [f"{image.file}: {image.reason}" for image in facts.unreadable])
+    _print_names(console, "one file for", [", ".join(files) for files in facts.shared.values()])
+
+
+def _print_names(console: Console, label: str, names: Sequence[str]) -> None:
+    for name in names[:NAMES_SHOWN]:
+        _print_line(console, f"{label}  ", name)
+    if len(names) > NAMES_SHOWN:
+        _print_line(console, f"{label}  ", f"and {len(names) - NAMES_SHOWN:,} more; --json FILE names all")
+
+
+def _print_findings(console: Console, findings: Sequence[str]) -> None:
+    if findings:
+        console.print()
+    for finding in findings:
+        _print_line(console, "note: ", finding)
+
+
+def _table(title: str, *headers: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column(title, no_wrap=True)
+    for header in headers:
+        table.add_column(header, justify="right", no_wrap=True)
+    return table
+
+
+def _print_table(console: Console, table: Table) -> None:
+    console.print()
+    console.print(table)
+
+
+def _print_line(console: Console, label: str, value: str) -> None:
+    """A label and a value on one line; nothing in the value, which may come from a file, is markup or control."""
+    from rich.text import Text
+
+    from engine.cli.main import one_line
+
+    console.print(Text.assemble((label, "bold"), one_line(value)))
