@@ -1,0 +1,249 @@
+"""The FAISS backend: a flat inner-product index lists candidates, which are then certified and scored
+exactly.
+
+FAISS lists the k + `SLACK` best by its own float32 scores. A listed row further than twice the bound below
+FAISS's k-th score cannot belong to the answer; the rest are scored exactly. No unlisted row can belong to
+it either when the exact k-th score is above FAISS's last listed score plus the bound: its approximate score
+is at most the last listed one. Queries that fail this are asked again with a longer list, and at the end,
+or when the list would be longer than `LONGEST_LIST` (FAISS on a GPU lists at most 2,048), scanned block by
+block like everything that `counts` does (`indexes.certify.BlockScan`).
+
+On a GPU the block scores come from FAISS too. On a CPU they are numpy's matrix products:
+`faiss.pairwise_distances` is no more than that for inner products.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
+from typing import Any
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from indexes.certify import (
+    EMPTY,
+    TILE_KEYS,
+    BlockScan,
+    Proposer,
+    float32_below,
+    inner_product_bound,
+    keep_sparse,
+    make_keys,
+    rows_of,
+    scores_of,
+    verify_proposed,
+)
+from indexes.exact import exact_at
+from indexes.numpy_backend import NumpyProposer
+from indexes.protocol import Counts, Shard, TopK
+from indexes.sources import ArrayRows
+from indexes.validate import check_k, check_queries, check_rows, check_shard, check_thresholds, read_rows
+
+SLACK = 16
+WIDENING = 4
+LONGEST_LIST = 2048
+PROBE_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class GpuProbe:
+    """Whether FAISS can search on a GPU here, and what was found, in words."""
+
+    usable: bool
+    found: str
+
+
+@cache
+def probe_gpu() -> GpuProbe:
+    """Search one row on GPU 0, once, in a child process: FAISS ends the process on some CUDA errors."""
+    if not hasattr(faiss, "GpuIndexFlatIP"):
+        return GpuProbe(False, f"this FAISS ({faiss.__version__}) is a CPU build")
+    count = faiss.get_num_gpus()
+    if count == 0:
+        return GpuProbe(False, f"FAISS {faiss.__version__} can use GPUs but sees none")
+    command = [sys.executable, "-c", "from indexes.faiss_backend import search_one_row; search_one_row()"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    try:
+        child = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return GpuProbe(False, f"FAISS sees {count} GPUs, but searching one row took over {PROBE_SECONDS} s")
+    if child.returncode == 0:
+        return GpuProbe(True, f"FAISS searches on GPU 0 of {count}")
+    reason = (child.stderr.strip().splitlines() or [f"exit code {child.returncode}"])[-1]
+    return GpuProbe(False, f"FAISS sees {count} GPUs, but searching one row failed: {reason}")
+
+
+def search_one_row() -> None:
+    """Search one row on GPU 0; raises when the answer is wrong."""
+    device = _GpuDevice(2)
+    rows = np.array([[0.6, 0.8]], np.float32)
+    device.index.add(rows)
+    scores, numbers = device.index.search(rows, 1)
+    if numbers[0, 0] != 0 or abs(scores[0, 0] - 1) > 1e-6:
+        raise ArithmeticError(f"row {numbers[0, 0]} with score {scores[0, 0]}, expected row 0 with score 1")
+
+
+class _GpuDevice:
+    """GPU 0, an index on it, and block scores; `lock` is held in each call: FAISS allows one at a time."""
+
+    def __init__(self, dim: int) -> None:
+        self.lock = Lock()
+        self.resources = faiss.StandardGpuResources()
+        config = faiss.GpuIndexFlatConfig()
+        config.useFloat16 = False
+        config.use_cuvs = False
+        self.index = faiss.GpuIndexFlatIP(self.resources, dim, config)
+
+    def propose(self, queries: NDArray[np.float32], rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Approximate scores, float32 [n, m]."""
+        with self.lock:
+            scores: NDArray[np.float32] = faiss.pairwise_distance_gpu(
+                self.resources, queries, rows, metric=faiss.METRIC_INNER_PRODUCT
+            )
+        return scores
+
+    def bound(self, queries: NDArray[np.float32], largest_norm: float) -> NDArray[np.float64]:
+        """float64 [n], valid for any order of summation."""
+        return inner_product_bound(queries, largest_norm)
+
+
+@dataclass(frozen=True)
+class FaissBackend:
+    """A shard in a flat FAISS index. It costs rows x dim x 4 bytes (and the same on the GPU where one is
+    used).
+
+    `shard` is what was opened; `scan` searches the index's own float32 rows, so the source is not read again.
+    """
+
+    shard: Shard
+    index: Any
+    rows: NDArray[np.float32]
+    scan: BlockScan
+    device: str
+    lock: AbstractContextManager[Any]
+    name: str = "faiss"
+
+    def topk(self, queries: NDArray[Any], k: int) -> TopK:
+        """The k best rows; raises `indexes.errors.SearchInputError`."""
+        valid = check_queries(queries, self.shard.dim)
+        best = np.full((len(valid), check_k(k, self.shard.rows)), EMPTY, np.int64)
+        bounds = self.scan.proposer.bound(valid, self.scan.largest_norm)
+        pending = np.arange(len(valid))
+        listed = best.shape[1] + SLACK
+        while len(pending) and listed <= LONGEST_LIST:
+            pending = self._certify(best, valid, bounds, pending, min(listed, self.shard.rows))
+            listed *= WIDENING
+        answer = TopK(scores_of(best), rows_of(best))
+        if len(pending):
+            scanned = self.scan.topk(valid[pending], best.shape[1])
+            answer.scores[pending] = scanned.scores
+            answer.rows[pending] = scanned.rows
+        return answer
+
+    def counts(self, queries: NDArray[Any], thresholds: NDArray[np.float32]) -> Counts:
+        """Rows above and tied with the thresholds; raises `indexes.errors.SearchInputError`."""
+        valid = check_queries(queries, self.shard.dim)
+        return self.scan.counts(valid, check_thresholds(thresholds, len(valid)))
+
+    def _certify(
+        self,
+        best: NDArray[np.int64],
+        queries: NDArray[np.float32],
+        bounds: NDArray[np.float64],
+        pending: NDArray[np.int64],
+        listed: int,
+    ) -> NDArray[np.int64]:
+        """Fill `best` for the pending queries from lists of that length; return the queries not certified."""
+        failed = []
+        step = max(1, TILE_KEYS // listed)
+        for first in range(0, len(pending), step):
+            part = pending[first : first + step]
+            found, certified = self._from_list(queries[part], bounds[part], best.shape[1], listed)
+            best[part] = found
+            failed.append(part[~certified])
+        return np.concatenate(failed)
+
+    def _from_list(
+        self, queries: NDArray[np.float32], bounds: NDArray[np.float64], k: int, listed: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Keys of the k best listed rows, int64 [n, k], and whether no other row can be among them, bool
+        [n]."""
+        with self.lock:
+            approximate, numbers = self.index.search(queries, listed)
+        candidates = approximate >= float32_below(approximate[:, k - 1] - 2 * bounds)[:, None]
+        query_numbers, places = np.nonzero(candidates)
+        row_numbers = numbers[query_numbers, places]
+        exact = exact_at(queries, self.rows, query_numbers, row_numbers)
+        verify_proposed(approximate[query_numbers, places], exact, bounds[query_numbers])
+        best = np.full((len(queries), k), EMPTY, np.int64)
+        keep_sparse(best, query_numbers, make_keys(exact, row_numbers))
+        certified = scores_of(best[:, -1]) > approximate[:, -1] + bounds
+        return best, certified | (listed == self.shard.rows)
+
+
+def open_shard(shard: Shard, block_rows: int, query_block: int) -> FaissBackend:
+    """Read and validate the shard in one pass, into an index on GPU 0 where one answers, else on the CPU."""
+    check_shard(shard)
+    probe = probe_gpu()
+    if probe.usable:
+        device = _GpuDevice(shard.dim)
+        rows = np.empty((shard.rows, shard.dim), np.float32)
+        largest = _fill(rows, shard, block_rows)
+        device.index.add(rows)
+        return _backend(
+            shard, device.index, rows, device, largest, "gpu", device.lock, block_rows, query_block
+        )
+    index = faiss.IndexFlatIP(shard.dim)
+    rows = _index_rows(index, shard.rows)
+    largest = _fill(rows, shard, block_rows)
+    return _backend(
+        shard, index, rows, NumpyProposer(), largest, "cpu", nullcontext(), block_rows, query_block
+    )
+
+
+def _index_rows(index: Any, rows: int) -> NDArray[np.float32]:
+    """Make room for exactly that many rows in a flat index and give a view of its storage, to be filled.
+
+    `index.add` would grow the storage by doubling, and another copy would be needed for scoring. The view
+    is valid while the index lives.
+    """
+    index.codes.resize(rows * index.d * 4)
+    index.ntotal = rows
+    view: NDArray[np.float32] = faiss.rev_swig_ptr(index.get_xb(), rows * index.d).reshape(rows, index.d)
+    return view
+
+
+def _fill(rows: NDArray[np.float32], shard: Shard, block_rows: int) -> float:
+    """Read the shard into `rows`, validated; return the largest norm."""
+    largest = 0.0
+    for first in range(0, shard.rows, block_rows):
+        block = read_rows(shard, first, min(first + block_rows, shard.rows))
+        largest = max(largest, float(check_rows(block, f"shard {shard.name!r}", first).max()))
+        rows[first : first + len(block)] = block
+    return largest
+
+
+def _backend(
+    shard: Shard,
+    index: Any,
+    rows: NDArray[np.float32],
+    proposer: Proposer,
+    largest_norm: float,
+    device: str,
+    lock: AbstractContextManager[Any],
+    block_rows: int,
+    query_block: int,
+) -> FaissBackend:
+    """Put the parts together; the scan reads the index's rows."""
+    stored = Shard(shard.name, shard.origin, ArrayRows(rows))
+    scan = BlockScan(proposer, stored, largest_norm, block_rows, query_block)
+    return FaissBackend(shard, index, rows, scan, device, lock)
