@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -54,9 +54,9 @@ class LazyGroup(click.Group):
         command: click.Command = module.command
         return command
 
-    def resolve_command(
+    def resolve_command(  # noqa: D102
         self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:  # noqa: D102
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             raise click.UsageError(str(unknown_name("command", args[0], COMMANDS)), ctx)
         return super().resolve_command(ctx, args)
@@ -66,14 +66,17 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, SHORT_HELP[name]) for name in COMMANDS])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(VERSION, prog_name="itrstress")
 @click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
 def itrstress(debug: bool) -> None:
     """Stress tests for image-text retrieval.
 
-    Puts adversarial captions and images into the gallery and says how much each checkpoint loses, how often it
-    prefers the fake, and what a search costs. Start with `itrstress demo`; no data, GPU or network needed.
+    Puts adversarial captions and images into the gallery and says how much each checkpoint loses, how
+    often it prefers the fake, and what a search costs. Start with `itrstress demo`: it needs no data, no
+    GPU and no network.
     """
 
 
@@ -83,21 +86,30 @@ def one_line(message: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def run(arguments: Sequence[str] | None = None, **extra: Any) -> int:
-    """Run the command line and return the exit code: 0, 2 for input and usage, 1 for the rest, 130 for Ctrl-C."""
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code is 0, 2 for input and usage, 1 for the rest, 130 for Ctrl-C."""
     debug = "--debug" in (sys.argv[1:] if arguments is None else arguments)
     try:
-        result = itrstress.main(args=None if arguments is None else list(arguments), standalone_mode=False, **extra)
+        result = itrstress.main(None if arguments is None else list(arguments), standalone_mode=False)
         return result if isinstance(result, int) else 0
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted; what was complete is kept, run the same command to continue", err=True)
         return 130
     except click.ClickException as error:
         return report(error.format_message(), error.exit_code, debug)
-    except (ItrstressError, SearchInputError) as error:
-        return report(error, getattr(error, "exit_code", 2), debug)
+    except ItrstressError as error:
+        return report(error, error.exit_code, debug)
+    except SearchInputError as error:
+        return report(error, 2, debug)
+    except BrokenPipeError:  # the reader of a pipe has gone, as in `itrstress ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return report(f"{where}{error.strerror or error}", 2, debug)
     except Exception as error:  # noqa: BLE001 - the outermost layer: a line for the user, a traceback on request
-        return report(f"{type(error).__name__}: {error} (a defect of itrstress? --debug shows where)", 1, debug)
+        message = f"{type(error).__name__}: {error} (a defect of itrstress; --debug shows where)"
+        return report(message, 1, debug)
 
 
 def report(message: object, code: int, debug: bool) -> int:
