@@ -34,10 +34,10 @@ def write_corpus(
 ) -> Path:
     """Write the test corpus: `images/000000.png` and on, and `captions.json`; returns the path of the latter.
 
-    `captions.json` has the BLIP-style list layout, `[{"image": "images/000000.png", "caption": [5 texts]}, ..]`,
-    and is written last and whole, so a folder that has it is complete. The same arguments give the same bytes
-    (with the same Pillow). `progress(done, images)` is called after every image. The checkpoints never saw any
-    of these scenes: see `scenes`.
+    `captions.json` is a BLIP-style list, `[{"image": "images/000000.png", "caption": [5 texts]}, ...]`,
+    and is written last and whole, so a folder that has it is complete. The same arguments give the same
+    bytes (with the same Pillow). `progress(done, images)` is called after every image. The checkpoints
+    never saw any of these scenes: see `scenes`.
 
     Raises InputError for fewer than one image, a negative seed, or a folder that has a `captions.json`.
     """
