@@ -1,0 +1,61 @@
+"""Devices and precisions: what was asked for, or an error that says what is there."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from engine.errors import InputError, unknown_name
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+AUTOCAST_DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device of a name: "auto" (a GPU where torch sees one), "cpu", "cuda", "cuda:N", "mps".
+
+    Raises `InputError` for a device that is not there; nothing falls back in silence.
+    """
+    kind, _, number = name.partition(":")
+    if kind not in DEVICES or (number and (kind != "cuda" or not number.isdecimal())):
+        raise unknown_name("device", name, [*DEVICES, "cuda:N"])
+    if kind == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise InputError(
+            f"the device {name!r} is not there: torch sees no GPU; use cpu, or see itrstress doctor"
+        )
+    if kind == "cuda" and number and int(number) >= torch.cuda.device_count():
+        raise InputError(
+            f"the device {name!r} is not there: torch sees {torch.cuda.device_count()} GPU(s), from cuda:0 on"
+        )
+    if kind == "mps" and not _has_mps():
+        raise InputError("the device 'mps' is not there: torch sees no Apple GPU; use cpu")
+    return torch.device(name)
+
+
+def _has_mps() -> bool:
+    return bool(torch.backends.mps.is_available())
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """Raise `InputError` when the device cannot compute in the precision (fp32, bf16, fp16)."""
+    dtype = AUTOCAST_DTYPES[precision]
+    if dtype is None:
+        return
+    try:
+        with torch.autocast(device.type, dtype=dtype):
+            product = torch.ones(2, 2, device=device) @ torch.ones(2, 2, device=device)
+    except RuntimeError as error:
+        raise InputError(f"precision {precision} does not work on {device} ({error}); use fp32") from error
+    if product.dtype != dtype or (
+        device.type == "cuda" and precision == "bf16" and not torch.cuda.is_bf16_supported()
+    ):
+        raise InputError(f"precision {precision} is not supported on {device}; use fp32")
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """The context of a forward pass in a precision that `check_precision` let through."""
+    dtype = AUTOCAST_DTYPES[precision]
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)

@@ -1,0 +1,283 @@
+"""The open_clip family: every dual encoder that open_clip can build, from a tag, a file or a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from open_clip.coca_model import CoCa
+from open_clip.convert import convert_state_dict
+from open_clip.model import CLIP, CustomTextCLIP, convert_to_custom_text_state_dict
+from open_clip.transform import PreprocessCfg, image_transform_v2
+from PIL.Image import Image
+from torch import Tensor
+
+from engine.encoders.device import autocast, check_precision, resolve_device
+from engine.encoders.offline import no_network
+from engine.encoders.open_clip_source import ModelSource, find_source
+from engine.encoders.open_clip_tokenizer import build_tokenizer, describe_tokenizer, vocabulary_size
+from engine.encoders.preprocess import Preprocess
+from engine.encoders.registry import EncoderRequest
+from engine.encoders.weights import first_line, hash_weights, load_strictly, read_state_dict
+from engine.errors import InputError
+
+OPENAI_ENTRIES = (
+    "input_resolution",
+    "context_length",
+    "vocab_size",
+)  # only OpenAI's own state dicts hold these
+POSITION_IDS = "text.transformer.embeddings.position_ids"  # dropped by transformers 4.31
+
+
+def open_family(request: EncoderRequest) -> OpenClipEncoder:
+    """Open ``open_clip:...`` (see `engine.encoders.open_clip_source` for the forms). Raises `InputError`.
+
+    Only a published tag may use the network; files and folders are opened with it forbidden.
+    """
+    device = resolve_device(request.device)
+    check_precision(request.precision, device)
+    source = find_source(request)
+    with nullcontext() if source.online else no_network():
+        model = build_model(source)
+        tokenizer = build_tokenizer(source.config["text_cfg"], source.tokenizer_folder, source.label)
+    check_vocabulary(tokenizer, model, source)
+    load_strictly(model, fit_names(read_state_dict(source.weights), model, source), str(source.weights))
+    return OpenClipEncoder(request, source, model, tokenizer, device)
+
+
+def build_model(source: ModelSource) -> torch.nn.Module:
+    """The architecture of a configuration with random weights, none of them loaded from anywhere.
+
+    Raises `InputError` for a configuration that open_clip cannot build.
+    """
+    config = deepcopy(dict(source.config))
+    if config["vision_cfg"].get("timm_model_name"):
+        config["vision_cfg"]["timm_model_pretrained"] = False
+    language_model = config["text_cfg"].get("hf_model_name")
+    if language_model:
+        config["text_cfg"]["hf_model_pretrained"] = False
+    custom_text = config.pop("custom_text", False) or language_model
+    kind = CoCa if "multimodal_cfg" in config else CustomTextCLIP if custom_text else CLIP
+    try:
+        return cast(torch.nn.Module, kind(**config).eval().requires_grad_(False))
+    except Exception as error:  # whatever open_clip, timm or transformers raise on values they cannot use
+        hub = (
+            f" (it needs the configuration of {language_model!r} from the model hub)"
+            if language_model
+            else ""
+        )
+        raise InputError(
+            f"{source.label}: open_clip cannot build this configuration{hub}: "
+            f"{type(error).__name__}: {first_line(error)}"
+        ) from error
+
+
+def check_vocabulary(tokenizer: Any, model: torch.nn.Module, source: ModelSource) -> None:
+    """Raise `InputError` when the tokenizer can give tokens that the model has no embedding for."""
+    text = getattr(model, "text", model)
+    rows = getattr(text, "vocab_size", None) or source.config["text_cfg"].get("vocab_size")
+    if rows and vocabulary_size(tokenizer) > rows:
+        raise InputError(
+            f"{source.label}: the tokenizer has {vocabulary_size(tokenizer):,} tokens, the model "
+            f"embeds {rows:,}; "
+            "the tokenizer is of another model"
+        )
+
+
+def fit_names(tensors: dict[str, Tensor], model: torch.nn.Module, source: ModelSource) -> dict[str, Tensor]:
+    """The tensors under the names that open_clip uses now; nothing is resized or made up.
+
+    Raises `InputError` for OpenAI's own weights in a model with another activation: they would load and be
+    wrong.
+    """
+    if any(name in tensors for name in OPENAI_ENTRIES):
+        if not source.config.get("quick_gelu", False):
+            raise InputError(
+                f"{source.weights}: OpenAI's own weights, which were trained with QuickGELU; "
+                "take the model name that ends in -quickgelu"
+            )
+        tensors = {name: tensor for name, tensor in tensors.items() if name not in OPENAI_ENTRIES}
+    tensors = convert_state_dict(model, tensors)
+    if "positional_embedding" in tensors and not hasattr(model, "positional_embedding"):
+        tensors = convert_to_custom_text_state_dict(tensors)
+    expected = model.state_dict()
+    if POSITION_IDS not in expected:
+        tensors.pop(POSITION_IDS, None)
+    for name in ("logit_scale", "logit_bias"):  # a number and a vector of one number say the same
+        if name in tensors and name in expected and tensors[name].numel() == expected[name].numel() == 1:
+            tensors[name] = tensors[name].reshape(expected[name].shape)
+    return tensors
+
+
+class OpenClipEncoder:
+    """An open_clip model as an `Encoder`.
+
+    Every text is padded to the model's context length, so the texts of a batch all have one length and there
+    is nothing to sort by. In fp32 a row differs by less than 1e-6 between batches of any size and order. In
+    bf16 and fp16 the kernels for one row and for many round differently (measured: 6e-3 between batches of 1
+    and 64), so there every forward pass has exactly `batch_size` rows, the last one filled up: a row then
+    depends on `batch_size` alone, not on what is beside it.
+    """
+
+    def __init__(
+        self,
+        request: EncoderRequest,
+        source: ModelSource,
+        model: torch.nn.Module,
+        tokenizer: Any,
+        device: torch.device,
+    ) -> None:
+        self._request = request
+        self._tokenizer = tokenizer
+        self._device = device
+        self._dim: int = source.config["embed_dim"]
+        size = cast(Any, model.visual).image_size
+        self._transform = _transform(source.preprocess, size)
+        self._fingerprint = _fingerprint(request, source, model, tokenizer, size)
+        self._description = _describe(request, source, model, tokenizer, size, device)
+        self._model: Any = model.to(device)
+
+    @property
+    def spec(self) -> str:
+        """The spec string it was found by."""
+        return self._request.spec
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+        return self._dim
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of weights, model configuration, preprocessing, tokenizer and precision.
+
+        Not of the device and the batch size: fp32 results agree to rounding, bf16 and fp16 to their
+        precision.
+        """
+        return self._fingerprint
+
+    @property
+    def description(self) -> Mapping[str, str]:
+        """What a reader should know of it, in words, by topic."""
+        return self._description
+
+    def prepare_image(self, image: Image) -> Tensor:
+        """float32 [3, height, width]: the model's own evaluation transform; keeps no state, so "
+        "threads may share it."""
+        return self._transform(image)
+
+    def encode_images(self, images: Sequence[Any]) -> NDArray[np.float32]:
+        """float32 [n, dim], rows L2-normalised. Raises `InputError` for an image whose embedding "
+        "has no direction."""
+        return self._encode(images, "image", torch.stack, self._model.encode_image)
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """float32 [n, dim], rows L2-normalised; long texts are cut by the model's tokenizer.
+
+        Raises `InputError` for a text whose embedding has no direction.
+        """
+        return self._encode(texts, "text", self._tokenizer, self._model.encode_text)
+
+    def _encode(
+        self,
+        items: Sequence[Any],
+        kind: str,
+        gather: Callable[[list[Any]], Tensor],
+        forward: Callable[[Tensor], Tensor],
+    ) -> NDArray[np.float32]:
+        rows = np.empty((len(items), self._dim), dtype=np.float32)
+        size = self._request.batch_size
+        for start in range(0, len(items), size):
+            batch = gather(list(items[start : start + size]))
+            features = self._forward(batch, forward)
+            rows[start : start + len(batch)] = _normalise(features, kind, start)
+        return rows
+
+    def _forward(self, batch: Tensor, forward: Callable[[Tensor], Tensor]) -> Tensor:
+        """float64 [n, dim] on the CPU: the model's output for one batch."""
+        full = batch
+        missing = self._request.batch_size - len(batch)
+        if self._request.precision != "fp32" and missing:
+            full = torch.cat([batch, batch[-1:].expand(missing, *batch.shape[1:])])
+        with (
+            torch.inference_mode(),
+            _exact_convolutions(self._device),
+            autocast(self._request.precision, self._device),
+        ):
+            features = forward(full.to(self._device))
+        return features[: len(batch)].cpu().double()
+
+
+def _normalise(features: Tensor, kind: str, start: int) -> NDArray[np.float32]:
+    norms = torch.linalg.vector_norm(features, dim=1, keepdim=True)
+    bad = torch.nonzero(~(torch.isfinite(norms) & (norms > 0)))
+    if len(bad):
+        raise InputError(
+            f"the model gives {kind} {start + int(bad[0, 0])} of {start + len(features)} an embedding "
+            "with NaN, infinite values or "
+            "zero length; try --precision fp32, or check the checkpoint"
+        )
+    return cast("NDArray[np.float32]", (features / norms).float().numpy())
+
+
+def _exact_convolutions(device: torch.device) -> AbstractContextManager[object]:
+    """On an NVIDIA GPU, float32 convolutions in float32: torch's default there is TF32, with 10 "
+    "bits of mantissa."""
+    if device.type != "cuda":
+        return nullcontext()
+    return cast(
+        AbstractContextManager[object],
+        torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
+    )
+
+
+def _transform(preprocess: Preprocess, size: Any) -> Callable[[Image], Tensor]:
+    config = PreprocessCfg(size=size, mode="RGB", **preprocess.describe())
+    return cast("Callable[[Image], Tensor]", image_transform_v2(config, is_train=False))
+
+
+def _fingerprint(
+    request: EncoderRequest, source: ModelSource, model: torch.nn.Module, tokenizer: Any, size: Any
+) -> str:
+    parts = {
+        "family": request.family,
+        "weights": hash_weights(model),
+        "model": source.config,
+        "preprocess": {**source.preprocess.describe(), "size": size},
+        "tokenizer": describe_tokenizer(tokenizer),
+        "precision": request.precision,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _describe(
+    request: EncoderRequest,
+    source: ModelSource,
+    model: torch.nn.Module,
+    tokenizer: Any,
+    size: Any,
+    device: torch.device,
+) -> dict[str, str]:
+    height, width = size if isinstance(size, tuple | list) else (size, size)
+    p = source.preprocess
+    return {
+        "weights": f"{source.weights} ({sum(x.numel() for x in model.parameters()):,} parameters)",
+        "activation": "QuickGELU" if source.config.get("quick_gelu", False) else "GELU",
+        "images": (
+            f"{height} x {width}, resized by {p.resize_mode}, {p.interpolation}, "
+            f"mean {_numbers(p.mean)}, std {_numbers(p.std)}"
+        ),
+        "texts": f"{type(tokenizer).__name__}, cut at {tokenizer.context_length} tokens",
+        "computed": f"{request.precision} on {device}, {request.batch_size} a batch",
+    }
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return "/".join(f"{value:.3g}" for value in values)

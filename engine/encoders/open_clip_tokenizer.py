@@ -1,0 +1,124 @@
+"""The tokenizer of an open_clip model: built from its configuration, described for the fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from open_clip import tokenizer as tokenizers
+
+from engine.encoders.weights import first_line
+from engine.errors import InputError
+
+# others would name files, draw at random, or run code that came with a model
+ALLOWED_SETTINGS = ("clean", "strip_sep_token", "language")
+CLEANINGS = ("canonicalize", "lower", "whitespace")
+CONTEXT_LENGTH = 77
+
+
+def build_tokenizer(text_config: Mapping[str, Any], folder: Path | None, label: str) -> Any:
+    """The tokenizer of a ``text_cfg``: list of texts to int64 ``[n, context_length]``, long texts cut.
+
+    `folder` holds its files; without one a tokenizer that the configuration names is looked for in the cache
+    of the model hub. Where none is named it is CLIP's own, which open_clip brings. Raises `InputError`.
+    """
+    settings = _settings(text_config, label)
+    length = text_config.get("context_length", CONTEXT_LENGTH)
+    if not isinstance(length, int) or length < 1:
+        raise InputError(f"{label}: text_cfg.context_length is {length!r}, expected an integer above 0")
+    name = text_config.get("hf_tokenizer_name")
+    try:
+        if not name:
+            return tokenizers.SimpleTokenizer(context_length=length, **settings)
+        return tokenizers.HFTokenizer(
+            str(folder) if folder else name,
+            context_length=length,
+            tokenizer_mode=text_config.get("tokenizer_mode"),
+            trust_remote_code=False,
+            **settings,
+        )
+    except Exception as error:  # whatever the tokenizer's library raises on files it cannot use
+        raise InputError(_not_built(name, folder, label, error)) from error
+
+
+def _settings(text_config: Mapping[str, Any], label: str) -> dict[str, Any]:
+    settings = text_config.get("tokenizer_kwargs") or {}
+    if not isinstance(settings, dict):
+        raise InputError(f"{label}: text_cfg.tokenizer_kwargs is {settings!r}, expected an object")
+    for field in settings:
+        if field not in ALLOWED_SETTINGS:
+            raise InputError(
+                f"{label}: text_cfg.tokenizer_kwargs.{field} is not allowed in a checkpoint; "
+                f"allowed: {', '.join(ALLOWED_SETTINGS)}"
+            )
+    if "clean" in settings and settings["clean"] not in CLEANINGS:
+        raise InputError(
+            f"{label}: tokenizer_kwargs.clean is {settings['clean']!r}, expected one of "
+            f"{', '.join(CLEANINGS)}"
+        )
+    return settings
+
+
+def _not_built(name: object, folder: Path | None, label: str, error: Exception) -> str:
+    reason = f"({type(error).__name__}: {first_line(error)})"
+    if not name:
+        return f"{label}: CLIP's tokenizer cannot be built {reason}"
+    if folder:
+        return (
+            f"{label}: {folder} holds no tokenizer that can be read {reason}; "
+            "expected tokenizer.json and tokenizer_config.json"
+        )
+    return (
+        f"{label}: needs the tokenizer {name!r}, which is not in the cache of the model hub {reason}; "
+        f"run `hf download {name}` where there is a network, or put the weights, open_clip_config.json "
+        "and the tokenizer's files in one folder and give open_clip:local-dir:FOLDER"
+    )
+
+
+def vocabulary_size(tokenizer: Any) -> int:
+    """One more than the highest token a text can get."""
+    inner = getattr(tokenizer, "tokenizer", None)
+    return len(inner) if inner is not None else cast(int, tokenizer.vocab_size)
+
+
+def describe_tokenizer(tokenizer: Any) -> dict[str, Any]:
+    """JSON-ready description: equal descriptions give equal tokens for every text."""
+    description: dict[str, Any] = {
+        "kind": type(tokenizer).__name__,
+        "context_length": tokenizer.context_length,
+        "clean": tokenizer.clean_fn.__name__,
+    }
+    inner = getattr(tokenizer, "tokenizer", None)
+    if inner is None:
+        return {
+            **description,
+            "vocabulary": _digest(list(tokenizer.encoder)),
+            "merges": _digest(list(tokenizer.bpe_ranks)),
+        }
+    return {
+        **description,
+        "mode": tokenizer.tokenizer_mode,
+        "strip_sep_token": tokenizer.strip_sep_token,
+        "class": type(inner).__name__,
+        "special_tokens": {name: str(token) for name, token in inner.special_tokens_map.items()},
+        "padding_side": inner.padding_side,
+        "truncation_side": inner.truncation_side,
+        "model": _digest(_pipeline(inner)),
+    }
+
+
+def _pipeline(inner: Any) -> Any:
+    """Everything a fast tokenizer does; of a slow one its vocabulary and settings."""
+    backend = getattr(inner, "backend_tokenizer", None)
+    if backend is None:
+        return [sorted(inner.get_vocab().items()), repr(sorted(inner.init_kwargs.items()))]
+    pipeline = json.loads(backend.to_str())
+    # set by every call, so they would depend on what was encoded before
+    return {part: value for part, value in pipeline.items() if part not in ("padding", "truncation")}
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

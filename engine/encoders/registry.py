@@ -1,0 +1,116 @@
+"""The model families, and how a spec string becomes an encoder.
+
+A spec is ``family:name[:weights]``, for instance ``open_clip:ViT-B-32:openai``. A family of our own is one
+module with a function `open_family`, named in `FAMILIES`; a plug-in is an entry point of the group
+``itrstress.encoders`` whose name is the family and whose object is such a function. Neither is imported
+before the family is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Protocol, cast
+
+from engine.encoders.encoder import Encoder
+from engine.encoders.preprocess import parse_preprocess
+from engine.errors import InputError, ItrstressError, unknown_name
+
+ENTRY_POINT_GROUP = "itrstress.encoders"
+FAMILIES: Mapping[str, str] = {"open_clip": "engine.encoders.open_clip"}
+PRECISIONS = ("fp32", "bf16", "fp16")
+DEFAULT_BATCH_SIZE = 64
+
+
+@dataclass(frozen=True)
+class EncoderRequest:
+    """What the user asked for: the parts of the spec, and the options.
+
+    `weights` is None when the spec has no third part. `device` is "auto", "cpu", "cuda", "cuda:N" or "mps";
+    `precision` one of `PRECISIONS`; `batch_size` the rows a forward pass has; `preprocess` the image
+    preprocessing that the user named (`engine.encoders.preprocess`), or None for the checkpoint's own.
+    """
+
+    family: str
+    name: str
+    weights: str | None = None
+    device: str = "auto"
+    precision: str = "fp32"
+    batch_size: int = DEFAULT_BATCH_SIZE
+    preprocess: str | None = None
+
+    @property
+    def spec(self) -> str:
+        """The spec string."""
+        return ":".join(part for part in (self.family, self.name, self.weights) if part is not None)
+
+
+class OpenFamily(Protocol):
+    """What a family is: a function from a request to an encoder. Raises `InputError` for what it "
+    "cannot open."""
+
+    def __call__(self, request: EncoderRequest) -> Encoder:
+        """Open the encoder."""
+
+
+def open_encoder(
+    spec: str,
+    *,
+    device: str = "auto",
+    precision: str = "fp32",
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    preprocess: str | None = None,
+) -> Encoder:
+    """The encoder of a spec ``family:name[:weights]``; the options are those of `EncoderRequest`.
+
+    Raises `InputError` (one line) for a spec that is not one, an unknown family or precision, and for
+    whatever the family cannot open: an unknown model, missing or unfit weights, a device that is not there.
+    """
+    family, name, weights = parse_spec(spec)
+    if precision not in PRECISIONS:
+        raise unknown_name("precision", precision, PRECISIONS)
+    if batch_size < 1:
+        raise InputError(f"a batch size of {batch_size} cannot be used; expected 1 or more")
+    if preprocess is not None:
+        parse_preprocess(preprocess)
+    open_family = find_family(family)
+    return open_family(EncoderRequest(family, name, weights, device, precision, batch_size, preprocess))
+
+
+def parse_spec(spec: str) -> tuple[str, str, str | None]:
+    """Family, name and weights of a spec; the weights may hold colons. Raises `InputError` for "
+    "anything else."""
+    parts = spec.split(":", 2)
+    if len(parts) < 2 or not all(parts):
+        raise InputError(
+            f"the model {spec!r} is not a spec; expected family:name[:weights], for instance "
+            "open_clip:ViT-B-32:openai"
+        )
+    return parts[0], parts[1], parts[2] if len(parts) == 3 else None
+
+
+def find_family(family: str) -> OpenFamily:
+    """The function that opens models of a family, our own or a plug-in's; `InputError` when there is none.
+
+    Raises `ItrstressError` when a plug-in is there but cannot be imported.
+    """
+    if family in FAMILIES:
+        return cast(OpenFamily, import_module(FAMILIES[family]).open_family)
+    plugins = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+    if family not in plugins:
+        raise unknown_name("model family", family, [*FAMILIES, *plugins])
+    try:
+        return cast(OpenFamily, plugins[family].load())
+    except (ImportError, AttributeError) as error:
+        raise ItrstressError(
+            f"the plug-in {plugins[family].value} of the model family {family!r} cannot be loaded: {error}"
+        ) from error
+
+
+def describe_encoder(encoder: Encoder) -> Mapping[str, str]:
+    """What an encoder says of itself beyond the protocol, in words by topic: its `description`, or "
+    "nothing."""
+    description: Mapping[str, str] = getattr(encoder, "description", {})
+    return description
