@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import unknown_name
 
-DEFAULT_POLICY = "expected"
+DEFAULT_POLICY: Final = "expected"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class Standing:
     @property
     def misses(self) -> NDArray[np.int64]:
         """int64 [queries]: the rows that are no positives and score at least t."""
-        return self.above + self.tied - self.tied_positives
+        misses: NDArray[np.int64] = self.above + self.tied - self.tied_positives
+        return misses
 
     @property
     def undecided(self) -> NDArray[np.bool_]:
@@ -97,12 +98,11 @@ class Optimistic:
 
     def ranks(self, standing: Standing) -> NDArray[np.float64]:
         """``above + 1``."""
-        ranks: NDArray[np.float64] = (standing.above + 1).astype(np.float64)
-        return ranks
+        return standing.above.astype(np.float64) + 1.0
 
     def fooled(self, top: Top) -> NDArray[np.float64]:
         """1 where all rows at the top are adversarial."""
-        return (top.genuine == 0).astype(np.float64)
+        return np.equal(top.genuine, 0).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,11 @@ class Pessimistic:
 
     def ranks(self, standing: Standing) -> NDArray[np.float64]:
         """``above + tied - tied_positives + 1``."""
-        return standing.misses.astype(np.float64) + 1
+        return standing.misses.astype(np.float64) + 1.0
 
     def fooled(self, top: Top) -> NDArray[np.float64]:
         """1 where any row at the top is adversarial."""
-        return (top.adversarial > 0).astype(np.float64)
+        return np.greater(top.adversarial, 0).astype(np.float64)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,207 @@
+"""The searches of a run: the base once, each variant only in its own shard, and how the two add up.
+
+Ranks need no full matrix. With t a query's best exact positive score, a shard's rows above t and tied with t
+are counted; counts of disjoint shards add, so base + variant is one addition (`indexes.protocol.Counts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.evaluate.gallery import Items, Queries, Relation, gather
+from engine.evaluate.progress import Advance
+from engine.evaluate.ties import Standing, Top
+from indexes.exact import exact_scores
+from indexes.protocol import Counts, RowSource, SearchBackend, TopK
+
+QUERY_BLOCK = 8192
+PAIR_BLOCK = 16384
+DEFAULT_DEPTH = 10
+NO_ROW = -1
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best of some gallery rows for every query; arrays [queries].
+
+    `score` float32 (-inf where a query has none of these rows), `row` int64 the lowest row number with that
+    score (`NO_ROW` where none), `tied` int64 how many have it.
+    """
+
+    score: NDArray[np.float32]
+    row: NDArray[np.int64]
+    tied: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class BaseSearch:
+    """The originals seen from every query: its best positive, the counts at that score, and the top."""
+
+    positive: Best
+    counts: Counts
+    top: Best
+
+    def standing(self) -> Standing:
+        """Where the best positive stands among the originals."""
+        return Standing(self.counts.above, self.counts.tied, self.positive.tied)
+
+    def leaders(self) -> Top:
+        """The rows at the top: originals only."""
+        none = np.zeros_like(self.top.tied)
+        return Top(self.top.tied, none, none)
+
+    def take(self, queries: NDArray[np.int64]) -> BaseSearch:
+        """The same for some of the queries, int64 [n]."""
+        return BaseSearch(
+            take_best(self.positive, queries),
+            Counts(self.counts.above[queries], self.counts.tied[queries]),
+            take_best(self.top, queries),
+        )
+
+
+@dataclass(frozen=True)
+class VariantSearch:
+    """A variant's shard seen from every query: counts at the positive's score, the top, the best own fake."""
+
+    counts: Counts
+    top: Best
+    own: Best
+
+    def standing(self, base: BaseSearch) -> Standing:
+        """Where the best positive stands in base + variant."""
+        counts = base.counts + self.counts
+        return Standing(counts.above, counts.tied, base.positive.tied)
+
+    def leaders(self, base: BaseSearch) -> Top:
+        """The rows at the top of base + variant."""
+        score = np.maximum(base.top.score, self.top.score)
+        return Top(
+            genuine=np.where(base.top.score == score, base.top.tied, 0),
+            adversarial=np.where(self.top.score == score, self.top.tied, 0),
+            own=np.where(self.own.score == score, self.own.tied, 0),
+        )
+
+    def wins(self, base: BaseSearch) -> NDArray[np.bool_]:
+        """bool [queries]: the first row listed is adversarial (originals come first among equal scores)."""
+        wins: NDArray[np.bool_] = self.top.score > base.top.score
+        return wins
+
+
+def search_base(
+    queries: Queries, gallery: Items, backend: SearchBackend, *, depth: int = DEFAULT_DEPTH, advance: Advance
+) -> BaseSearch:
+    """Search the originals for every query, in blocks; `advance` is told the number of queries done."""
+    relation = Relation.by_image(queries.image, gallery.image)
+    positives, counts, tops = [], [], []
+    for start, stop in queries.blocks(QUERY_BLOCK):
+        vectors = queries.read(start, stop)
+        positive = best_related(vectors, gallery.rows, *relation.pairs(start, stop))
+        count, top = search_shard(backend, vectors, positive.score, depth)
+        positives.append(positive)
+        counts.append(count)
+        tops.append(top)
+        advance(stop - start)
+    return BaseSearch(join_best(positives), join_counts(counts), join_best(tops))
+
+
+def search_variant(
+    queries: Queries,
+    thresholds: NDArray[np.float32],
+    fakes: Items,
+    backend: SearchBackend,
+    *,
+    depth: int = DEFAULT_DEPTH,
+    advance: Advance,
+) -> VariantSearch:
+    """Search a variant's shard for every query; `thresholds` float32 [queries]: best positives' scores."""
+    relation = Relation.by_image(queries.image, fakes.image)
+    counts, tops, owns = [], [], []
+    for start, stop in queries.blocks(QUERY_BLOCK):
+        vectors = queries.read(start, stop)
+        count, top = search_shard(backend, vectors, thresholds[start:stop], depth)
+        counts.append(count)
+        tops.append(top)
+        owns.append(best_related(vectors, fakes.rows, *relation.pairs(start, stop)))
+        advance(stop - start)
+    return VariantSearch(join_counts(counts), join_best(tops), join_best(owns))
+
+
+def search_shard(
+    backend: SearchBackend, queries: NDArray[np.float32], thresholds: NDArray[np.float32], depth: int
+) -> tuple[Counts, Best]:
+    """Counts at the thresholds, and the top of the shard with the number of rows that share it."""
+    listed = backend.topk(queries, depth)
+    counts = counts_at(backend, queries, listed, thresholds)
+    top_score = np.ascontiguousarray(listed.scores[:, 0])
+    return counts, Best(top_score, listed.rows[:, 0], counts_at(backend, queries, listed, top_score).tied)
+
+
+def counts_at(
+    backend: SearchBackend, queries: NDArray[np.float32], listed: TopK, thresholds: NDArray[np.float32]
+) -> Counts:
+    """Counts at the thresholds; only queries whose list does not reach below them are searched again."""
+    column = thresholds[:, None]
+    above = np.sum(listed.scores > column, axis=1).astype(np.int64)
+    tied = np.sum(listed.scores == column, axis=1).astype(np.int64)
+    if listed.scores.shape[1] == backend.shard.rows:
+        return Counts(above, tied)
+    open_ended = np.flatnonzero(listed.scores[:, -1] >= thresholds)
+    if len(open_ended):
+        counted = backend.counts(queries[open_ended], thresholds[open_ended])
+        above[open_ended], tied[open_ended] = counted.above, counted.tied
+    return Counts(above, tied)
+
+
+def best_related(
+    queries: NDArray[np.float32],
+    source: RowSource,
+    pair_queries: NDArray[np.int64],
+    pair_rows: NDArray[np.int64],
+) -> Best:
+    """The best related row of every query [n, dim], from the exact scores of the pairs (int64 [pairs])."""
+    scores = np.empty(len(pair_queries), dtype=np.float32)
+    for start in range(0, len(scores), PAIR_BLOCK):
+        part = slice(start, start + PAIR_BLOCK)
+        scores[part] = exact_scores(queries[pair_queries[part]], gather(source, pair_rows[part]))
+    return best_of_pairs(len(queries), pair_queries, pair_rows, scores)
+
+
+def best_of_pairs(
+    queries: int,
+    pair_queries: NDArray[np.int64],
+    pair_rows: NDArray[np.int64],
+    scores: NDArray[np.float32],
+) -> Best:
+    """The highest score of every query's pairs, the lowest row that has it, and how many have it."""
+    best = np.full(queries, -np.inf, dtype=np.float32)
+    np.maximum.at(best, pair_queries, scores)
+    at_best = scores == best[pair_queries]
+    row = np.full(queries, np.iinfo(np.int64).max)
+    np.minimum.at(row, pair_queries[at_best], pair_rows[at_best])
+    tied = np.bincount(pair_queries[at_best], minlength=queries).astype(np.int64)
+    return Best(best, np.where(tied > 0, row, NO_ROW), tied)
+
+
+def take_best(best: Best, queries: NDArray[np.int64]) -> Best:
+    """The same for some of the queries, int64 [n]."""
+    return Best(best.score[queries], best.row[queries], best.tied[queries])
+
+
+def join_best(parts: Sequence[Best]) -> Best:
+    """Blocks of queries, one after the other."""
+    return Best(
+        np.concatenate([part.score for part in parts]),
+        np.concatenate([part.row for part in parts]),
+        np.concatenate([part.tied for part in parts]),
+    )
+
+
+def join_counts(parts: Sequence[Counts]) -> Counts:
+    """Blocks of queries, one after the other."""
+    return Counts(
+        np.concatenate([part.above for part in parts]), np.concatenate([part.tied for part in parts])
+    )
