@@ -1,0 +1,242 @@
+"""Per-query outcomes of a run as a Parquet table: what intervals, attribution and failures are read from.
+
+One row a query. Ids are those of the store's sets; ids of images and of captions are two name spaces, told
+apart by the direction and the column. Columns that a run does not have (no variant, no fake of the own image)
+are null.
+
+=========================
+===================================================================================== column
+meaning =========================
+===================================================================================== direction, variant
+of the run; variant null without one query_id, query_row        the original that asks: its id and its row in
+the store's set ``original`` query_image_id             the image of the query: the cluster of a bootstrap
+above, tied,               where the best positive stands in the run's gallery
+(`engine.evaluate.ties.Standing`) tied_positives rank                       of the best positive under the
+run's tie policy base_above, base_tied,     the same for the query's original form in the gallery of originals
+base_tied_positives, base_rank positive_id,               the best positive (the lowest row among equals) and
+its exact score positive_score top_id, top_score,         the first row listed (originals first among equal
+scores), its exact score, its origin top_origin, top_image_id,  ("original" or "adversarial"), the image it
+shows, describes or was made from, and top_is_own_fake            whether it is a fake made from the query's
+image top_genuine,               rows that share the top score, by origin; `top_own_fakes` is part of
+`top_adversarial` top_adversarial, top_own_fakes fooled, fooled_by_own      share of IR@1 in [0, 1] under the
+run's tie policy, and its part from own fakes fake_id, fake_score        the best adversarial row (the lowest
+row among equals) and its exact score own_fake_id,               the same among fakes of the query's image
+own_fake_score =========================
+=====================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from engine.errors import InputError
+from engine.evaluate.atomic import write_atomically
+from engine.evaluate.gallery import Items, Queries
+from engine.evaluate.metrics import Outcome
+from engine.evaluate.results import Direction
+from engine.evaluate.search import NO_ROW, BaseSearch, Best, VariantSearch
+from engine.evaluate.ties import Standing, Top
+from indexes.protocol import Counts
+
+LABEL = pa.dictionary(pa.int32(), pa.string())
+
+SCHEMA = pa.schema(
+    [
+        ("direction", LABEL),
+        ("variant", LABEL),
+        ("query_id", pa.string()),
+        ("query_row", pa.int64()),
+        ("query_image_id", pa.string()),
+        ("above", pa.int64()),
+        ("tied", pa.int64()),
+        ("tied_positives", pa.int64()),
+        ("rank", pa.float64()),
+        ("base_above", pa.int64()),
+        ("base_tied", pa.int64()),
+        ("base_tied_positives", pa.int64()),
+        ("base_rank", pa.float64()),
+        ("positive_id", pa.string()),
+        ("positive_score", pa.float32()),
+        ("top_id", pa.string()),
+        ("top_score", pa.float32()),
+        ("top_origin", LABEL),
+        ("top_image_id", pa.string()),
+        ("top_is_own_fake", pa.bool_()),
+        ("top_genuine", pa.int64()),
+        ("top_adversarial", pa.int64()),
+        ("top_own_fakes", pa.int64()),
+        ("fooled", pa.float64()),
+        ("fooled_by_own", pa.float64()),
+        ("fake_id", pa.string()),
+        ("fake_score", pa.float32()),
+        ("own_fake_id", pa.string()),
+        ("own_fake_score", pa.float32()),
+    ],
+    metadata={"itrstress.outcomes": "1"},
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Who asks in a run: its queries, the ids of the originals they stand for, the ids of all image rows."""
+
+    direction: Direction
+    variant: str | None
+    queries: Queries
+    original_ids: Sequence[str]
+    image_ids: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a run found for its queries, with the items that its row numbers count.
+
+    `standing`, `top` and `outcome` are of the run's gallery, `base_standing` and `base_ranks` of the
+    originals'. `fakes` and `variant` are those of a gallery variant.
+    """
+
+    gallery: Items
+    base: BaseSearch
+    standing: Standing
+    top: Top
+    outcome: Outcome
+    base_standing: Standing
+    base_ranks: NDArray[np.float64]
+    fakes: Items | None = None
+    variant: VariantSearch | None = None
+
+
+def outcomes_table(asked: Asked, answered: Answered) -> pa.Table:
+    """The table of a run, in the order of its queries."""
+    columns = {**query_columns(asked), **rank_columns(answered), **top_columns(asked, answered)}
+    columns |= fake_columns(answered, len(asked.queries))
+    arrays = [pa.array(columns[field.name], type=field.type) for field in SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def query_columns(asked: Asked) -> dict[str, object]:
+    """Who asks."""
+    count, source = len(asked.queries), asked.queries.source
+    return {
+        "direction": [asked.direction] * count,
+        "variant": [asked.variant] * count,
+        "query_id": pick(asked.original_ids, source),
+        "query_row": source,
+        "query_image_id": pick(asked.image_ids, asked.queries.image),
+    }
+
+
+def rank_columns(answered: Answered) -> dict[str, object]:
+    """Where the best positive stands, with and without the variant."""
+    standing, base = answered.standing, answered.base_standing
+    return {
+        "above": standing.above,
+        "tied": standing.tied,
+        "tied_positives": standing.tied_positives,
+        "rank": answered.outcome.ranks,
+        "base_above": base.above,
+        "base_tied": base.tied,
+        "base_tied_positives": base.tied_positives,
+        "base_rank": answered.base_ranks,
+        "positive_id": pick(answered.gallery.ids, answered.base.positive.row),
+        "positive_score": answered.base.positive.score,
+    }
+
+
+def top_columns(asked: Asked, answered: Answered) -> dict[str, object]:
+    """The first row listed, and who shares its score."""
+    base_top, top = answered.base.top, answered.top
+    ids, score, image = (
+        pick(answered.gallery.ids, base_top.row),
+        base_top.score,
+        answered.gallery.image[base_top.row],
+    )
+    wins = np.zeros(len(ids), dtype=np.bool_)
+    if answered.fakes is not None and answered.variant is not None:
+        variant_top = answered.variant.top
+        wins = answered.variant.wins(answered.base)
+        fake_ids = pick(answered.fakes.ids, variant_top.row)
+        ids = [fake if won else own for own, fake, won in zip(ids, fake_ids, wins.tolist(), strict=True)]
+        score = np.where(wins, variant_top.score, score)
+        image = np.where(wins, answered.fakes.image[variant_top.row], image)
+    return {
+        "top_id": ids,
+        "top_score": score,
+        "top_origin": ["adversarial" if won else "original" for won in wins.tolist()],
+        "top_image_id": pick(asked.image_ids, image),
+        "top_is_own_fake": wins & (image == asked.queries.image),
+        "top_genuine": top.genuine,
+        "top_adversarial": top.adversarial,
+        "top_own_fakes": top.own,
+        "fooled": answered.outcome.fooled,
+        "fooled_by_own": answered.outcome.fooled_by_own,
+    }
+
+
+def fake_columns(answered: Answered, count: int) -> dict[str, object]:
+    """The best fake of all and the best of the query's own image."""
+    if answered.fakes is None or answered.variant is None:
+        return dict.fromkeys(("fake_id", "fake_score", "own_fake_id", "own_fake_score"), [None] * count)
+    ids, top, own = answered.fakes.ids, answered.variant.top, answered.variant.own
+    return {
+        "fake_id": pick(ids, top.row),
+        "fake_score": top.score,
+        "own_fake_id": pick(ids, own.row),
+        "own_fake_score": pa.array(own.score, type=pa.float32(), mask=own.row == NO_ROW),
+    }
+
+
+def pick(ids: Sequence[str], rows: NDArray[np.int64]) -> list[str | None]:
+    """The ids of rows; None for `NO_ROW`."""
+    return [None if row == NO_ROW else ids[row] for row in rows.tolist()]
+
+
+def write_outcomes(table: pa.Table, path: Path) -> None:
+    """Write the file whole or not at all. Raises OSError."""
+    write_atomically(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+
+
+def read_outcomes(path: Path) -> pa.Table:
+    """The table in a file. Raises `InputError` when it cannot be read or has other columns."""
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"{path}: not a readable Parquet file ({error}); evaluate again to write it anew"
+        ) from error
+    if not table.schema.equals(SCHEMA):
+        missing = sorted(set(SCHEMA.names) ^ set(table.schema.names))
+        detail = f"columns that differ: {', '.join(missing)}" if missing else "columns of other types"
+        raise InputError(f"{path}: not per-query outcomes of this itrstress ({detail}); evaluate again")
+    return table
+
+
+def base_search_of(
+    table: pa.Table, queries: Queries, gallery: Items, original_ids: Sequence[str]
+) -> BaseSearch:
+    """The search that a table of a run without variant tells of, so that it need not be done again.
+
+    Raises `InputError` when the table is of other queries or of another gallery.
+    """
+    if table["query_id"].to_pylist() != pick(original_ids, queries.source):
+        raise InputError("the per-query outcomes are of other queries; remove them to search again")
+    row_of = {item: row for row, item in enumerate(gallery.ids)}
+
+    def best(name: str, tied: str) -> Best:
+        ids = table[f"{name}_id"].to_pylist()
+        if unknown := next((item for item in ids if item not in row_of), None):
+            raise InputError(
+                f"the per-query outcomes name {unknown!r}, which the gallery does not hold; remove them"
+            )
+        rows = np.array([row_of[item] for item in ids], dtype=np.int64)
+        return Best(table[f"{name}_score"].to_numpy(), rows, table[tied].to_numpy())
+
+    counts = Counts(table["above"].to_numpy(), table["tied"].to_numpy())
+    return BaseSearch(best("positive", "tied_positives"), counts, best("top", "top_genuine"))

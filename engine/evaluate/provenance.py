@@ -1,0 +1,87 @@
+"""What a result says of where it comes from: the store, the packages, the machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from engine.evaluate.results import Provenance, SetRecord
+from engine.store.reader import SetInfo, Store
+from engine.version import VERSION
+
+PACKAGES = (
+    "numpy",
+    "faiss-gpu",
+    "faiss-cpu",
+    "torch",
+    "open_clip_torch",
+    "transformers",
+    "h5py",
+    "pyarrow",
+    "pydantic",
+)
+SEED = re.compile(r"(?:^|:)seed=(\d+)(?=:|$)")
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of itrstress, Python and of those of `PACKAGES` that are installed."""
+    versions = {"itrstress": VERSION, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def seeds_of(variants: Iterable[str]) -> dict[str, int]:
+    """The seed that a variant's canonical name holds, by name; names without one are left out."""
+    found = ((name, SEED.search(name)) for name in variants)
+    return {name: int(match.group(1)) for name, match in found if match}
+
+
+def set_record(info: SetInfo) -> SetRecord:
+    """What the results say of a set."""
+    return SetRecord(
+        modality=info.modality,
+        name=info.name,
+        rows=info.rows,
+        skipped=info.skipped,
+        content_key=info.content_key,
+    )
+
+
+def provenance(
+    store: Store,
+    sets: Sequence[SetInfo],
+    *,
+    checkpoint: str,
+    command: Sequence[str],
+    config: Mapping[str, Any],
+    seeds: Mapping[str, int],
+    backend: str,
+    device: str,
+) -> Provenance:
+    """The provenance of results from a store, made now."""
+    header = store.header
+    return Provenance(
+        checkpoint=checkpoint,
+        command=tuple(command),
+        config=dict(config),
+        seeds=dict(seeds),
+        encoder_spec=header.encoder_spec,
+        encoder_fingerprint=header.encoder_fingerprint,
+        dim=header.dim,
+        corpus_name=header.corpus_name,
+        corpus_fingerprint=header.corpus_fingerprint,
+        normalisation=header.normalisation,
+        sets=tuple(set_record(info) for info in sets),
+        versions=package_versions(),
+        backend=backend,
+        device=device,
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    )

@@ -1,0 +1,165 @@
+"""The file of results: what it holds, and how it is written and read.
+
+`results.json` is one `Results`. Equal inputs give equal content, apart from `created`, the timings and what
+`Provenance` says of the machine. Per-query outcomes lie beside it in Parquet (`engine.evaluate.outcomes`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from engine.errors import InputError
+from engine.evaluate.atomic import write_atomically
+from engine.variants.variant import Modality, Side
+from indexes.protocol import Origin
+
+SCHEMA_VERSION: Final = 1
+RESULTS_FILE = "results.json"
+
+Direction = Literal["i2t", "t2i"]
+TiePolicyName = Literal["optimistic", "pessimistic", "expected"]
+
+# direction -> what its queries are, what its gallery holds
+QUERY_MODALITY: Mapping[Direction, Modality] = {"i2t": "images", "t2i": "captions"}
+GALLERY_MODALITY: Mapping[Direction, Modality] = {"i2t": "captions", "t2i": "images"}
+DIRECTIONS: tuple[Direction, ...] = ("i2t", "t2i")
+
+
+class Record(BaseModel):
+    """A part of the file: frozen, nothing converted, no unknown field."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class SetRecord(Record):
+    """A set of the store that took part: its rows, how many of them were skipped, and its content key."""
+
+    modality: Modality
+    name: str
+    rows: int
+    skipped: int
+    content_key: str
+
+
+class Provenance(Record):
+    """Everything needed to repeat a result.
+
+    `checkpoint` is the name shown in tables. `config` holds the options of the evaluation, `seeds` those of
+    the variants (and of the run, as "run"), `versions` the packages', `backend` and `device` what searched.
+    `created` is ISO 8601, UTC.
+    """
+
+    checkpoint: str
+    command: tuple[str, ...]
+    config: dict[str, Any]
+    seeds: dict[str, int]
+    encoder_spec: str
+    encoder_fingerprint: str
+    dim: int
+    corpus_name: str
+    corpus_fingerprint: str
+    normalisation: str
+    sets: tuple[SetRecord, ...]
+    versions: dict[str, str]
+    backend: str
+    device: str
+    created: str
+
+
+class Run(Record):
+    """Queries x gallery -> metrics, for one variant (None: none) and one direction.
+
+    `gallery` counts rows by origin, `positives` all relevant pairs. `metrics` has the keys of
+    `engine.evaluate.metrics`; a value of None is undefined and `undefined` says why. `base` has the rank
+    metrics of the same queries without the variant. `tied` counts the queries whose value depends on the tie
+    policy, by decision. `changed_rate` is in percent. `left_out` counts what did not take part, by reason.
+    `timings` are seconds by stage. `outcomes` names the Parquet file, relative to this one. `key` identifies
+    everything the outcome depends on (see `engine.evaluate.run.run_key`).
+    """
+
+    variant: str | None
+    side: Side | None
+    direction: Direction
+    queries: int
+    gallery: dict[Origin, int]
+    positives: int
+    metrics: dict[str, float | None]
+    undefined: dict[str, str]
+    base: dict[str, float] | None
+    ties: TiePolicyName
+    tied: dict[str, int]
+    changed_rate: float | None
+    left_out: dict[str, int]
+    timings: dict[str, float]
+    outcomes: str | None
+    key: dict[str, str]
+
+
+class Results(Record):
+    """One file: where it comes from, its runs, and seconds by stage over all of them."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    provenance: Provenance
+    runs: tuple[Run, ...]
+    timings: dict[str, float]
+
+    def find(self, variant: str | None, direction: Direction) -> Run | None:
+        """The run of a variant in a direction; None when there is none."""
+        found = (run for run in self.runs if (run.variant, run.direction) == (variant, direction))
+        return next(found, None)
+
+
+def write_results(results: Results, path: Path) -> None:
+    """Write the file whole or not at all. Raises OSError."""
+    text = json.dumps(results.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+
+
+def read_results(path: str | Path) -> Results:
+    """The results in a file, or in the file `results.json` of a folder.
+
+    Raises `InputError` (one line: file, field, found, expected) when it is missing, cut off, of another
+    schema version, or does not have the fields of the schema.
+    """
+    file = Path(path) / RESULTS_FILE if Path(path).is_dir() else Path(path)
+    document = load_json(file)
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if version != SCHEMA_VERSION or isinstance(version, bool):
+        raise InputError(
+            f"{file}: results of schema version {version!r}, expected {SCHEMA_VERSION}; "
+            "evaluate again with this itrstress, or read it with the one that wrote it"
+        )
+    try:
+        return Results.model_validate_json(json.dumps(document))
+    except ValidationError as error:
+        raise InputError(f"{file}: {first_problem(error)}; is it a results file of itrstress?") from error
+
+
+def load_json(file: Path) -> Any:
+    """The JSON document in a file. Raises `InputError` when it cannot be read or is not JSON."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror}); expected a results file") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{file}: not JSON, or cut off ({error}); evaluate again to write it anew"
+        ) from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first problem of a validation, as ``field.3.name: what is expected (found ...)``."""
+    problem = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in problem["loc"]) or "the document"
+    return f"{place}: {problem['msg']} (found {shorten(problem['input'])})"
+
+
+def shorten(value: Any, width: int = 60) -> str:
+    """The value's `repr`, cut to `width` characters."""
+    text = repr(value)
+    return text if len(text) <= width else text[: width - 3] + "..."
