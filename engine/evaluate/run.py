@@ -1,0 +1,80 @@
+"""From a store to results: every direction, without variant and with each one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.evaluate.direction import DirectionSearch
+from engine.evaluate.names import run_name
+from engine.evaluate.outcomes import write_outcomes
+from engine.evaluate.progress import Progress, Silent
+from engine.evaluate.provenance import provenance, seeds_of
+from engine.evaluate.results import DIRECTIONS, Direction, Results, Run, TiePolicyName
+from engine.evaluate.search import DEFAULT_DEPTH
+from engine.evaluate.sets import check_variants, sets_of, variant_sets
+from engine.evaluate.stopwatch import Stopwatch, add_timings
+from engine.evaluate.ties import DEFAULT_POLICY, tie_policy
+from engine.store.reader import Store
+
+WRITE = "write"
+
+
+def execute(search: DirectionSearch, variant: str | None, outcomes: Path | None) -> Run:
+    """One run with its timings, its per-query outcomes written to the file `outcomes` when one is named."""
+    watch = Stopwatch()
+    run, table = search.run(variant, watch)
+    if outcomes is not None:
+        with watch.stage(WRITE):
+            write_outcomes(table, outcomes)
+    name = None if outcomes is None else outcomes.name
+    return run.model_copy(update={"outcomes": name, "timings": watch.timings()})
+
+
+def evaluate_store(
+    store: Store,
+    variants: Sequence[str] | None = None,
+    directions: Sequence[Direction] = DIRECTIONS,
+    ties: TiePolicyName = DEFAULT_POLICY,
+    backend: str = "auto",
+    depth: int = DEFAULT_DEPTH,
+    progress: Progress | None = None,
+    *,
+    outcomes: Path | None = None,
+    checkpoint: str | None = None,
+    command: Sequence[str] = (),
+) -> Results:
+    """Evaluate a store: without variant, then with each one, in every direction.
+
+    `variants` are names of the store's sets (None: all that it holds; one that plays no part in a direction
+    is passed over there). `outcomes` is an existing folder for the per-query Parquet files (None: none are
+    written). `checkpoint` is the name shown (None: the encoder's spec). Raises `InputError` for unknown
+    variants, incomplete or missing sets, and `indexes.errors.SearchInputError` for an unknown backend.
+    """
+    tie_policy(ties)
+    check_variants(store, variants or (), directions)
+    runs: list[Run] = []
+    backends: set[tuple[str, str]] = set()
+    for direction in directions:
+        search = DirectionSearch(store, direction, ties, backend, depth, progress or Silent())
+        known = variant_sets(store, direction)
+        chosen = [name for name in known if variants is None or name in variants]
+        for variant in (None, *chosen):
+            file = None if outcomes is None else outcomes / f"{run_name(variant, direction)}.parquet"
+            runs.append(execute(search, variant, file))
+        backends |= search.backends
+    config = {"variants": None if variants is None else list(variants), "directions": list(directions)}
+    return Results(
+        provenance=provenance(
+            store,
+            sets_of(store, [run.variant for run in runs]),
+            checkpoint=checkpoint or store.header.encoder_spec,
+            command=command,
+            config={**config, "ties": ties, "backend": backend, "depth": depth},
+            seeds=seeds_of(run.variant for run in runs if run.variant is not None),
+            backend=", ".join(sorted({name for name, _ in backends})),
+            device=", ".join(sorted({device for _, device in backends})),
+        ),
+        runs=tuple(runs),
+        timings=add_timings(run.timings for run in runs),
+    )

@@ -1,0 +1,86 @@
+"""Which sets of a store play a part in which direction, and what a run depends on.
+
+A *gallery variant* adds its items to the gallery that the direction searches: captions to i2t, images to t2i.
+A *query variant* replaces the queries of the direction that asks with its modality and leaves the gallery
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.errors import InputError, unknown_name
+from engine.evaluate.results import DIRECTIONS, GALLERY_MODALITY, QUERY_MODALITY, SCHEMA_VERSION, Direction
+from engine.store.reader import SetInfo, Store
+from engine.store.schema import ORIGINAL
+
+
+def direction_of(info: SetInfo) -> Direction:
+    """The one direction in which a variant's set plays a part."""
+    assert info.variant is not None
+    place = GALLERY_MODALITY if info.variant.side == "gallery" else QUERY_MODALITY
+    return next(direction for direction in DIRECTIONS if place[direction] == info.modality)
+
+
+def find_set(store: Store, modality: str, name: str) -> SetInfo:
+    """What the store says of a set. Raises `InputError` naming the sets there are."""
+    store.stored(modality, name)
+    return next(info for info in store.sets if (info.modality, info.name) == (modality, name))
+
+
+def variant_sets(store: Store, direction: Direction) -> dict[str, SetInfo]:
+    """The variants that play a part in a direction, by name, in the order of the store."""
+    variants = (info for info in store.sets if info.variant is not None)
+    return {info.name: info for info in variants if direction_of(info) == direction}
+
+
+def check_variants(store: Store, variants: Sequence[str], directions: Sequence[Direction]) -> None:
+    """Raise `InputError` for a variant that the store does not hold, or that no asked direction searches."""
+    places = {name: direction for direction in DIRECTIONS for name in variant_sets(store, direction)}
+    asked = {name for direction in directions for name in variant_sets(store, direction)}
+    for name in variants:
+        if name not in places:
+            raise no_such_variant(store, name, list(places))
+        if name not in asked:
+            raise InputError(
+                f"variant {name!r} only changes direction {places[name]}, and --direction is "
+                f"{', '.join(directions)}; add the direction or leave the variant out"
+            )
+
+
+def no_such_variant(store: Store, name: str, known: Sequence[str]) -> InputError:
+    """The error for a variant that the store does not hold."""
+    if not known:
+        return InputError(
+            f"{store.path} holds no variant {name!r}, it holds none; "
+            f"add it with `itrstress embed --variant {name}`"
+        )
+    return InputError(f"{store.path}: {unknown_name('variant', name, known)}")
+
+
+def run_key(store: Store, direction: Direction, variant: str | None, ties: str) -> dict[str, str]:
+    """What the outcome of a run depends on, part by part: equal parts give equal metrics and outcomes.
+
+    The backend, the device and the depth are no parts: they cannot change a score or an order
+    (`indexes/README.md`).
+    """
+    infos = {
+        "queries": find_set(store, QUERY_MODALITY[direction], ORIGINAL),
+        "gallery": find_set(store, GALLERY_MODALITY[direction], ORIGINAL),
+    }
+    if variant is not None:
+        infos["variant"] = variant_sets(store, direction)[variant]
+    return {
+        "schema": str(SCHEMA_VERSION),
+        "direction": direction,
+        "ties": ties,
+        "encoder": store.header.encoder_fingerprint,
+        "corpus": store.header.corpus_fingerprint,
+        "dtype": store.header.dtype,
+        **{part: f"{info.content_key}, {info.skipped} skipped" for part, info in infos.items()},
+    }
+
+
+def sets_of(store: Store, variants: Sequence[str | None]) -> list[SetInfo]:
+    """The originals' sets and those of the variants, in the order of the store."""
+    return [info for info in store.sets if info.name == ORIGINAL or info.name in variants]
