@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -143,7 +144,7 @@ class _Attention(nn.Module):
         self.output = _Residual(sizes.width, sizes.width)
 
     def forward(self, hidden: Tensor, source: Tensor, bias: Tensor | None) -> Tensor:
-        projections = self.get_submodule("self")
+        projections = cast(_Projections, self.get_submodule("self"))
         query = self._split(projections.query(hidden))
         key = self._split(projections.key(source))
         value = self._split(projections.value(source))
@@ -153,7 +154,8 @@ class _Attention(nn.Module):
         return result
 
     def _split(self, projected: Tensor) -> Tensor:
-        return projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        n, tokens, width = projected.shape
+        return projected.view(n, tokens, self.heads, width // self.heads).transpose(1, 2)
 
 
 class _Projections(nn.Module):

@@ -35,7 +35,7 @@ def fit_positions(positions: Tensor, side: int) -> Tensor:
     old = math.isqrt(patches.shape[1])
     if old == side:
         return positions
-    grid = patches.unflatten(1, (old, old)).permute(0, 3, 1, 2)
+    grid = patches.reshape(1, old, old, -1).permute(0, 3, 1, 2)
     fitted = functional.interpolate(grid, size=(side, side), mode="bicubic", align_corners=False)
     return torch.cat([first, fitted.flatten(2).transpose(1, 2)], dim=1)
 

@@ -188,5 +188,5 @@ def _read_pickle(path: Path, data: bytes) -> Any:
 def _check_memo(data: bytes) -> None:
     """A pickle may number what it remembers; a number beyond its size only serves to fill the memory."""
     for opcode, argument, _ in pickletools.genops(data):
-        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and argument > len(data):
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and int(argument or 0) > len(data):
             raise ValueError("a memo index beyond the file's size")

@@ -1,1 +1,1 @@
-"""ALBEF (Li et al., 2021): two towers, and fusion layers that score a shortlist. spec/models.md, section 4."""
+"""ALBEF (Li et al., 2021): two towers, and fusion layers for a shortlist. spec/models.md, section 4."""

@@ -90,7 +90,8 @@ class _SelfAttention(nn.Module):
         self.proj = nn.Linear(sizes.width, sizes.width)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        split = self.qkv(hidden).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        n, tokens, width = hidden.shape
+        split = self.qkv(hidden).view(n, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         context = functional.scaled_dot_product_attention(split[0], split[1], split[2])
         result: Tensor = self.proj(context.transpose(1, 2).flatten(2))
         return result
