@@ -1,4 +1,4 @@
-"""What a variant is: a named, seeded transformation of a corpus into items that stand beside the originals."""
+"""What a variant is: a named, seeded transformation of a corpus into items beside the originals."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class ImageRecipe(Protocol):
 class VariantItem:
     """One item of a variant.
 
-    `source` is the row of the original in the corpus (its captions or images, by the variant's modality),
-    `content` the text or the image recipe, `changed` whether it differs from its original, `change` a JSON-ready record of what was done.
+    `source` is the row of the original in the corpus (captions or images, by the variant's modality),
+    `content` the text or the image recipe, `changed` whether it differs from its original, `change` a
+    JSON-ready record of what was done.
     """
 
     id: str
@@ -65,7 +66,7 @@ class Variant(Protocol):
 
     @property
     def side(self) -> Side:
-        '''""""gallery" adds adversarial items beside the originals; "query" replaces the query texts."""'''
+        """Whether it adds adversarial items beside the originals ("gallery") or replaces the query texts."""
 
     @property
     def modality(self) -> Modality:
