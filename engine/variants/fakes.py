@@ -1,0 +1,52 @@
+"""The fake image of every original: which it is, and how it is brought to the original's size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from PIL import Image
+
+from engine.corpus.corpus import Corpus
+from engine.errors import InputError
+from engine.variants.recipes import ImageReference
+from engine.variants.rng import item_rng
+
+
+def pair_with_fakes(
+    corpus: Corpus, seed: int, variant: str
+) -> Iterator[tuple[ImageReference, ImageReference]]:
+    """(original, fake) of every image of the corpus, in corpus order.
+
+    The fake is uniform over the corpus' other images, never the original; it is drawn from (seed, image id)
+    out of the sorted ids, so the order of the corpus does not matter, and every level of mix and patch with
+    one seed meets the same fake. Raises `InputError` for a corpus of fewer than two images.
+    """
+    count = len(corpus.images)
+    if count < 2:
+        raise InputError(
+            f"variant {variant!r}: the corpus {corpus.name!r} has {count} image(s); expected at least 2, "
+            f"because the fake is another image of the corpus"
+        )
+    by_id = sorted(range(count), key=lambda row: corpus.images[row].id)
+    places = {row: place for place, row in enumerate(by_id)}
+    for row, image in enumerate(corpus.images):
+        drawn = int(item_rng(seed, image.id, "fake").integers(count - 1))
+        fake = by_id[drawn + (drawn >= places[row])]
+        yield ImageReference(row, image.id), ImageReference(fake, corpus.images[fake].id)
+
+
+def cover(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """`image` scaled (bicubic) to cover `size` (width, height), its middle kept: nothing is squashed.
+
+    The crop is the largest middle rectangle of the target's aspect ratio in whole pixels (at least one),
+    computed in integers; the resampling is Pillow's 8-bit fixed-point one. An image that has the size already
+    comes back as it is.
+    """
+    if image.size == size:
+        return image
+    (width, height), (target_width, target_height) = image.size, size
+    crop_width = max(1, min(width, height * target_width // target_height))
+    crop_height = max(1, min(height, width * target_height // target_width))
+    left, top = (width - crop_width) // 2, (height - crop_height) // 2
+    box = (left, top, left + crop_width, top + crop_height)
+    return image.resize(size, Image.Resampling.BICUBIC, box=box)

@@ -1,0 +1,1 @@
+"""One file a family of variants; what lies here registers itself (`engine.variants.registry.family`)."""

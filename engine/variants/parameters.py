@@ -1,0 +1,64 @@
+"""The parameters that a variant's spec may hold: their names, their values as text, their defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+REQUIRED = object()
+"""The default of a parameter that has none."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a family.
+
+    `parse` turns the text of a spec into the value and raises ValueError when it cannot; `expected` says in
+    words what it takes. Positional parameters stand before the others, without their names.
+    """
+
+    name: str
+    parse: Callable[[str], Any]
+    expected: str
+    default: Any = REQUIRED
+    positional: bool = False
+
+    @property
+    def required(self) -> bool:
+        """Whether a spec must give it."""
+        return self.default is REQUIRED
+
+
+LEVEL_EXPECTED = "the original's share, a decimal number strictly between 0 and 1 with at most six digits"
+
+
+def parse_seed(text: str) -> int:
+    """A whole number from 0 up, at most 18 digits."""
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError(text)
+    return int(text)
+
+
+def parse_level(text: str) -> Decimal:
+    """A decimal strictly between 0 and 1, at most six digits after the point; trailing zeros go."""
+    if not re.fullmatch(r"0?\.[0-9]{1,6}", text) or not Decimal(text):
+        raise ValueError(text)
+    return Decimal(text).normalize()
+
+
+def seed_parameter() -> Parameter:
+    """``seed=S``: every random choice is drawn from it and the id of the original."""
+    return Parameter("seed", parse_seed, "a whole number from 0 up with at most 18 digits", default=0)
+
+
+def level_parameter() -> Parameter:
+    """``L``: the share of the original that is kept."""
+    return Parameter("level", parse_level, LEVEL_EXPECTED, positional=True)
+
+
+def format_level(level: Decimal) -> str:
+    """The one way a level is written, such as ``0.9``."""
+    return format(level, "f")

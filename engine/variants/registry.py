@@ -1,0 +1,133 @@
+"""The families of variants, and the way from a spec string to a `Variant`.
+
+Grammar: ``name[:positional...][:key=value...]``, for instance ``mix:0.9:seed=1``. A family whose one
+parameter is a path (``rococo:FILE``) takes the rest of the string, colons included. A new family is one new
+file in `engine.variants.families`; nothing else needs to know it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from engine.errors import InputError, unknown_name
+from engine.variants import families
+from engine.variants.parameters import Parameter
+from engine.variants.variant import Variant
+
+_Class = TypeVar("_Class", bound=type)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A registered kind of variant: `make` takes the parameters by name and gives a `Variant`.
+
+    `whole_rest` says that the one parameter is everything after ``name:``.
+    """
+
+    name: str
+    make: Callable[..., Variant]
+    parameters: tuple[Parameter, ...]
+    whole_rest: bool
+    doc: str
+
+    @property
+    def usage(self) -> str:
+        """How its spec is written, such as ``mix:LEVEL[:seed=0]``."""
+        return ":".join([self.name, *(p.name.upper() for p in self.parameters if p.required)]) + "".join(
+            f"[:{p.name}={p.default}]" for p in self.parameters if not p.required
+        )
+
+    @property
+    def summary(self) -> str:
+        """The first line of its docstring."""
+        return self.doc.split("\n", 1)[0]
+
+
+_FAMILIES: dict[str, Family] = {}
+
+
+def family(name: str, *parameters: Parameter, whole_rest: bool = False) -> Callable[[_Class], _Class]:
+    """Class decorator: makes the class, whose keyword arguments are `parameters`, the variant family `name`.
+
+    The class' docstring is what `itrstress variants list` shows. Raises ValueError for a name that is taken.
+    """
+
+    def register(member: _Class) -> _Class:
+        if name in _FAMILIES:
+            raise ValueError(f"two variant families are called {name!r}")
+        _FAMILIES[name] = Family(name, member, parameters, whole_rest, inspect.getdoc(member) or "")
+        return member
+
+    return register
+
+
+@cache
+def variant_families() -> Mapping[str, Family]:
+    """Every family by its name, in alphabetical order."""
+    for module in pkgutil.iter_modules(families.__path__):
+        importlib.import_module(f"{families.__name__}.{module.name}")
+    return dict(sorted(_FAMILIES.items()))
+
+
+def make_variant(spec: str) -> Variant:
+    """The variant that `spec` describes.
+
+    Raises `InputError` (one line, with the nearest valid name) for an unknown family or parameter, a missing,
+    repeated or surplus one, or a value that the parameter does not take.
+    """
+    name, _, rest = spec.partition(":")
+    known = variant_families()
+    if name not in known:
+        raise unknown_name("variant", name, known)
+    chosen = known[name]
+    parts = ([rest] if rest else []) if chosen.whole_rest else (rest.split(":") if rest else [])
+    return chosen.make(**_arguments(spec, chosen, parts))
+
+
+def _arguments(spec: str, chosen: Family, parts: Sequence[str]) -> dict[str, Any]:
+    """The keyword arguments of a family from the parts of a spec."""
+    texts: dict[str, str] = {}
+    waiting = iter([p for p in chosen.parameters if p.positional])
+    named = {p.name: p for p in chosen.parameters if not p.positional}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if equals and not chosen.whole_rest:
+            if key not in named:
+                raise _unknown_parameter(spec, key, chosen)
+            if key in texts:
+                raise InputError(f"variant {spec!r}: parameter {key!r} is given twice; give it once")
+            texts[key] = value
+            continue
+        place = next(waiting, None)
+        if place is None:
+            raise InputError(f"variant {spec!r}: {part!r} is one value too many; expected {chosen.usage}")
+        texts[place.name] = part
+    return {p.name: _value(spec, chosen, p, texts) for p in chosen.parameters}
+
+
+def _value(spec: str, chosen: Family, parameter: Parameter, texts: Mapping[str, str]) -> Any:
+    if parameter.name not in texts:
+        if parameter.required:
+            raise InputError(f"variant {spec!r}: {parameter.name!r} is missing; expected {chosen.usage}")
+        return parameter.default
+    try:
+        return parameter.parse(texts[parameter.name])
+    except ValueError:
+        found = texts[parameter.name]
+        raise InputError(
+            f"variant {spec!r}: {parameter.name} is {found!r}; expected {parameter.expected}, "
+            f"as in {chosen.usage}"
+        ) from None
+
+
+def _unknown_parameter(spec: str, key: str, chosen: Family) -> InputError:
+    named = [p.name for p in chosen.parameters if not p.positional]
+    if not named:
+        return InputError(f"variant {spec!r}: {key!r} is not a parameter; expected {chosen.usage}")
+    return InputError(f"variant {spec!r}: {unknown_name('parameter', key, named)}")
