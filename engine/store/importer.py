@@ -1,0 +1,130 @@
+"""Rows made elsewhere into a new store, all or nothing.
+
+The store is written under a temporary name and moved in place when it is whole, so an import that fails or is
+killed leaves an older store as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.corpus.corpus import Corpus
+from engine.errors import InputError
+from engine.store.arrays import RowTable, fingerprint_arrays
+from engine.store.lock import WriterLock
+from engine.store.plans import original_plans, variant_plan
+from engine.store.schema import SetPlan, StoredDtype, StoreHeader
+from engine.store.writer import open_writer
+from engine.variants.variant import Variant
+
+BLOCK_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class ImportedSet:
+    """One set and where its rows come from: row i of the set is row ``index[i]`` of the table (int64 [n])."""
+
+    plan: SetPlan
+    table: RowTable
+    index: NDArray[np.int64]
+
+
+def in_order(plan: SetPlan, table: RowTable, whose: str) -> ImportedSet:
+    """Row i of the table for item i. Raises `InputError` when their numbers differ."""
+    if len(table) != plan.rows:
+        raise InputError(
+            f"{table.files[0].path} has {len(table):,} rows, {whose} has {plan.rows:,} {plan.modality};"
+            f" expected one row each, in the same order"
+        )
+    return ImportedSet(plan, table, np.arange(plan.rows, dtype=np.int64))
+
+
+def originals(corpus: Corpus, images: RowTable, captions: RowTable) -> list[ImportedSet]:
+    """The two original sets, rows in corpus order. Raises `InputError` when numbers do not fit."""
+    if not corpus.images or not corpus.captions:
+        raise InputError(
+            f"corpus {corpus.name} has no {'captions' if corpus.images else 'images'}; nothing to retrieve"
+        )
+    image_plan, caption_plan = original_plans(corpus)
+    whose = f"corpus {corpus.name}"
+    return [in_order(image_plan, images, whose), in_order(caption_plan, captions, whose)]
+
+
+def of_variant(corpus: Corpus, variant: Variant, table: RowTable) -> ImportedSet:
+    """The set of a variant, rows in the order of its items. Raises `InputError` when their numbers differ."""
+    plan = variant_plan(corpus, variant, variant.apply(corpus))
+    return in_order(plan, table, f"variant {variant.name}")
+
+
+def import_store(
+    out: Path,
+    model: str,
+    corpus: Corpus,
+    sets: Sequence[ImportedSet],
+    *,
+    dtype: StoredDtype = "float32",
+    force: bool = False,
+    progress: Callable[[str, int], None] = lambda label, rows: None,
+) -> None:
+    """Write a store of these sets; `progress` is told the set and how many of its rows were just written.
+
+    The encoder's fingerprint is the hash of the model's name and of the arrays. Raises `InputError` when the
+    output is there (without `force`), dimensions differ, a row cannot be normalised (file and row are named),
+    or there is no room.
+    """
+    if out.is_dir() or (out.exists() and not force):
+        raise InputError(f"{out} is there already; choose another --out, or --force to replace it")
+    check_dimensions(sets)
+    if not out.parent.is_dir():
+        raise InputError(f"cannot write {out}: the folder {out.parent} is not there; create it first")
+    header = StoreHeader(
+        encoder_spec=f"imported:{model}",
+        encoder_fingerprint=fingerprint_arrays(model, [(item.plan.label, item.table) for item in sets]),
+        dim=sets[0].table.dim,
+        corpus_name=corpus.name,
+        corpus_fingerprint=corpus.fingerprint,
+        normalisation=corpus.normalisation,
+        dtype=dtype,
+        corpus_source="" if corpus.source is None else str(corpus.source),
+    )
+    lock = WriterLock(out)
+    temporary = out.with_name(f".{out.name}.importing")
+    try:
+        temporary.unlink(missing_ok=True)  # of an import that was killed
+        write_sets(temporary, header, sets, progress)
+        temporary.replace(out)
+    finally:
+        temporary.unlink(missing_ok=True)
+        lock.release()
+
+
+def check_dimensions(sets: Sequence[ImportedSet]) -> None:
+    """Raise `InputError` unless all sets have rows of one length."""
+    first = sets[0].table
+    for item in sets:
+        if item.table.dim != first.dim:
+            raise InputError(
+                f"{item.table.files[0].path} has {item.table.dim} dimensions,"
+                f" {first.files[0].path} has {first.dim};"
+                f" expected images and captions in one space"
+            )
+
+
+def write_sets(
+    path: Path, header: StoreHeader, sets: Sequence[ImportedSet], progress: Callable[[str, int], None]
+) -> None:
+    """All rows, in blocks."""
+    block = max(1, BLOCK_BYTES // (8 * header.dim))
+    with open_writer(path, header, [item.plan for item in sets]) as writer:
+        for item in sets:
+            for start in range(0, item.plan.rows, block):
+                rows = np.arange(start, min(start + block, item.plan.rows), dtype=np.int64)
+                writer.write(
+                    item.plan.modality, item.plan.name, rows, item.table.normalised(item.index[rows])
+                )
+                progress(item.plan.label, len(rows))
