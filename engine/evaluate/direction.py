@@ -17,7 +17,7 @@ from engine.evaluate.gallery import Items, Queries, Relation, load_items
 from engine.evaluate.metrics import Outcome
 from engine.evaluate.outcomes import Answered, Asked, base_search_of, outcomes_table
 from engine.evaluate.progress import Advance, Progress, Silent
-from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, Run, TiePolicyName
+from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, Run
 from engine.evaluate.search import DEFAULT_DEPTH, BaseSearch, VariantSearch, search_base, search_variant
 from engine.evaluate.sets import no_such_variant, run_key, variant_sets
 from engine.evaluate.stopwatch import Stopwatch
@@ -82,7 +82,7 @@ class DirectionSearch:
 
     store: Store
     direction: Direction
-    ties: TiePolicyName = DEFAULT_POLICY
+    ties: str = DEFAULT_POLICY
     backend: str = "auto"
     depth: int = DEFAULT_DEPTH
     progress: Progress = field(default_factory=Silent)
@@ -247,7 +247,7 @@ class DirectionSearch:
             metrics=dict(values),
             undefined={key: UNDEFINED[key] for key, value in values.items() if value is None},
             base=None if before is None else metrics.rank_metrics(before.outcome),
-            ties=self.ties,
+            ties=self.policy.name,
             tied=metrics.tie_counts(valued.standing, valued.top),
             changed_rate=values.get(metrics.CHANGED_RATE),
             left_out=left_out,

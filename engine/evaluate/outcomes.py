@@ -199,7 +199,7 @@ def pick(ids: Sequence[str], rows: NDArray[np.int64]) -> list[str | None]:
 
 
 def write_outcomes(table: pa.Table, path: Path) -> None:
-    """Write the file whole or not at all. Raises OSError."""
+    """Write the file whole or not at all. Raises `InputError` when the system does not let it be written."""
     write_atomically(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
 
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import InputError
 from engine.evaluate.atomic import write_atomically
+from engine.evaluate.ties import TiePolicyName
 from engine.variants.variant import Modality, Side
 from indexes.protocol import Origin
 
@@ -22,7 +23,6 @@ SCHEMA_VERSION: Final = 1
 RESULTS_FILE = "results.json"
 
 Direction = Literal["i2t", "t2i"]
-TiePolicyName = Literal["optimistic", "pessimistic", "expected"]
 
 # direction -> what its queries are, what its gallery holds
 QUERY_MODALITY: Mapping[Direction, Modality] = {"i2t": "images", "t2i": "captions"}
@@ -115,7 +115,7 @@ class Results(Record):
 
 
 def write_results(results: Results, path: Path) -> None:
-    """Write the file whole or not at all. Raises OSError."""
+    """Write the file whole or not at all. Raises `InputError` when the system does not let it be written."""
     text = json.dumps(results.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)
     write_atomically(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
 

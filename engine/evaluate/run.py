@@ -10,7 +10,7 @@ from engine.evaluate.names import run_name
 from engine.evaluate.outcomes import write_outcomes
 from engine.evaluate.progress import Progress, Silent
 from engine.evaluate.provenance import provenance, seeds_of
-from engine.evaluate.results import DIRECTIONS, Direction, Results, Run, TiePolicyName
+from engine.evaluate.results import DIRECTIONS, Direction, Results, Run
 from engine.evaluate.search import DEFAULT_DEPTH
 from engine.evaluate.sets import check_variants, sets_of, variant_sets
 from engine.evaluate.stopwatch import Stopwatch, add_timings
@@ -35,7 +35,7 @@ def evaluate_store(
     store: Store,
     variants: Sequence[str] | None = None,
     directions: Sequence[Direction] = DIRECTIONS,
-    ties: TiePolicyName = DEFAULT_POLICY,
+    ties: str = DEFAULT_POLICY,
     backend: str = "auto",
     depth: int = DEFAULT_DEPTH,
     progress: Progress | None = None,

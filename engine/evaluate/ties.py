@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import unknown_name
 
+TiePolicyName = Literal["optimistic", "pessimistic", "expected"]
 DEFAULT_POLICY: Final = "expected"
 
 
@@ -73,7 +74,7 @@ class TiePolicy(Protocol):
     """One way to value ties. Arrays are float64 [queries]."""
 
     @property
-    def name(self) -> str:
+    def name(self) -> TiePolicyName:
         """Name in the registry."""
 
     def hits(self, standing: Standing, k: int) -> NDArray[np.float64]:
@@ -90,7 +91,7 @@ class TiePolicy(Protocol):
 class Optimistic:
     """Ties are decided for the query: its positive is listed first, an adversarial row last."""
 
-    name: str = "optimistic"
+    name: TiePolicyName = "optimistic"
 
     def hits(self, standing: Standing, k: int) -> NDArray[np.float64]:
         """1 where ``above + 1 <= k``."""
@@ -109,7 +110,7 @@ class Optimistic:
 class Pessimistic:
     """Ties are decided against the query: every other row of the same score is listed before it."""
 
-    name: str = "pessimistic"
+    name: TiePolicyName = "pessimistic"
 
     def hits(self, standing: Standing, k: int) -> NDArray[np.float64]:
         """1 where ``above + tied - tied_positives + 1 <= k``."""
@@ -128,7 +129,7 @@ class Pessimistic:
 class Expected:
     """The expectation over a uniformly random order of the rows that share a score."""
 
-    name: str = "expected"
+    name: TiePolicyName = "expected"
 
     def hits(self, standing: Standing, k: int) -> NDArray[np.float64]:
         """``1 - C(T - P, m) / C(T, m)`` for T tied rows, P of them positives, and m places for them within k.

@@ -1,0 +1,23 @@
+"""The command that a result can be repeated with."""
+
+from __future__ import annotations
+
+import click
+from click.core import ParameterSource
+
+
+def command_line(ctx: click.Context) -> list[str]:
+    """The command with its arguments and the options that were given, as words, without the shell's own ways."""
+    words = [*ctx.command_path.split()]
+    for parameter in ctx.command.params:
+        if parameter.name is None or ctx.get_parameter_source(parameter.name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = ctx.params[parameter.name]
+        values = value if isinstance(value, tuple) else (value,)
+        if isinstance(parameter, click.Argument):
+            words += [str(one) for one in values]
+        elif isinstance(parameter, click.Option) and parameter.is_flag:
+            words.append(parameter.opts[0])
+        else:
+            words += [word for one in values for word in (parameter.opts[0], str(one))]
+    return words

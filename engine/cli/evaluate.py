@@ -1,0 +1,92 @@
+"""`itrstress evaluate`: search a store's galleries and say what every variant costs."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from engine.cli.command_line import command_line
+from engine.errors import unknown_name
+
+BOTH = "both"
+
+
+@click.command("evaluate")
+@click.argument("store_file", type=click.Path(path_type=Path), metavar="STORE.h5")
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="NAME",
+    help="A variant in the store; repeatable. Default: all.",
+)
+@click.option("--direction", default=BOTH, show_default=True, metavar="NAME", help="i2t, t2i or both.")
+@click.option(
+    "--ties",
+    default="expected",
+    show_default=True,
+    metavar="POLICY",
+    help="What a query with tied rows is worth: optimistic, pessimistic or expected.",
+)
+@click.option(
+    "--backend",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="auto, faiss or numpy; the results are the same.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for results.json and the per-query Parquet files.",
+)
+@click.option("--force", is_flag=True, help="Replace the results that DIR holds.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    store_file: Path,
+    variants: tuple[str, ...],
+    direction: str,
+    ties: str,
+    backend: str,
+    out: Path | None,
+    force: bool,
+) -> None:
+    """Search the galleries of STORE.h5, without and with every variant, and print what each one costs.
+
+    The originals are searched once a direction, a variant only in its own shard.
+    """
+    from engine.evaluate.atomic import output_folder
+    from engine.evaluate.results import DIRECTIONS, RESULTS_FILE, write_results
+    from engine.evaluate.run import evaluate_store
+    from engine.report.console import ConsoleProgress, table_console
+    from engine.report.table import results_table, timings_line
+    from engine.store.reader import open_store
+
+    if direction not in (*DIRECTIONS, BOTH):
+        raise unknown_name("direction", direction, (*DIRECTIONS, BOTH))
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(store_file))
+        folder = None if out is None else stack.enter_context(output_folder(out, RESULTS_FILE, force=force))
+        results = evaluate_store(
+            store,
+            variants or None,
+            [one for one in DIRECTIONS if direction in (one, BOTH)],
+            ties,
+            backend,
+            progress=ConsoleProgress(),
+            outcomes=folder,
+            command=command_line(ctx),
+        )
+        if folder is not None:
+            write_results(results, folder / RESULTS_FILE)
+    table_console().print(results_table(results))
+    click.echo(timings_line(results))
+    click.echo(
+        "nothing written; --out DIR keeps results and per-query outcomes"
+        if out is None
+        else f"written: {out}"
+    )

@@ -1,0 +1,165 @@
+"""Results as terminal tables, for 80 columns and more: one store's variants, or many checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from engine.evaluate import metrics
+from engine.evaluate.results import DIRECTIONS, Direction, Results, Run
+from engine.evaluate.stopwatch import TOTAL
+
+ROOMY = 100  # from this many columns on there is space between the numbers
+NOTHING = "-"
+NO_VARIANT = "(none)"
+ASKS: Mapping[Direction, str] = {
+    "i2t": "images ask for captions",
+    "t2i": "captions ask for images",
+}
+HOW_TO_READ = (
+    "R@k: % of queries with a right item among the first k, without -> with the variant. "
+    "drop: % of R@1 lost. IR@1: % of queries whose first item is adversarial, made from their own image / "
+    "from another."
+)
+HOW_TO_READ_MORE = (
+    "med: median rank. ties: queries whose rank or IR@1 depends on the tie policy ({ties}). "
+    "chg: % of the variant's items that differ from their originals. gallery: rows searched."
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its header, and what it shows of a run."""
+
+    header: str
+    show: Callable[[Run], str]
+
+
+def results_table(results: Results) -> RenderableType:
+    """One table a direction, one row a variant, and how to read them."""
+    return Group(*tables([results], COLUMNS, named=False), reading(results.runs, full=True))
+
+
+def checkpoints_table(results: Sequence[Results]) -> RenderableType:
+    """One table a direction with the runs of several checkpoints, and how to read them."""
+    runs = [run for one in results for run in one.runs]
+    return Group(*tables(results, MAIN_COLUMNS, named=True), reading(runs, full=False))
+
+
+def timings_line(results: Results) -> str:
+    """Seconds by stage on one line."""
+    stages = {name: seconds for name, seconds in results.timings.items() if name != TOTAL}
+    parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in stages.items())
+    return f"{results.timings[TOTAL]:.1f} s: {parts}"
+
+
+def tables(results: Sequence[Results], columns: Sequence[Column], *, named: bool) -> Iterable[RenderableType]:
+    """The table of every direction that has runs, a blank line after each."""
+    for direction in DIRECTIONS:
+        sections = [(one.provenance.checkpoint, runs_of(one, direction)) for one in results]
+        sections = [(name, runs) for name, runs in sections if runs]
+        if sections:
+            yield DirectionTable(direction, tuple(sections), tuple(columns), named)
+            yield Text()
+
+
+def runs_of(results: Results, direction: Direction) -> tuple[Run, ...]:
+    """The runs of a direction, the one without variant first."""
+    return tuple(run for run in results.runs if run.direction == direction)
+
+
+def reading(runs: Sequence[Run], *, full: bool) -> Text:
+    """How to read the tables, in two sentences or four."""
+    ties = ", ".join(sorted({run.ties for run in runs}))
+    return Text(f"{HOW_TO_READ} {HOW_TO_READ_MORE.format(ties=ties)}" if full else HOW_TO_READ, style="dim")
+
+
+@dataclass(frozen=True)
+class DirectionTable:
+    """The runs of one direction by checkpoint; spaced by the width at hand."""
+
+    direction: Direction
+    sections: tuple[tuple[str, tuple[Run, ...]], ...]
+    columns: tuple[Column, ...]
+    named: bool
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text.assemble((self.direction, "bold"), f"  {self.title}")
+        yield self.table(gap=1 if options.max_width >= ROOMY else 0)
+
+    @property
+    def title(self) -> str:
+        """Who asks for what, and how many."""
+        runs = [run for _, runs in self.sections for run in runs]
+        counts = sorted({(run.queries, run.gallery["original"]) for run in runs})
+        sizes = "; ".join(f"{queries:,} queries, {rows:,} originals" for queries, rows in counts)
+        return f"{ASKS[self.direction]}: {sizes}"
+
+    def table(self, gap: int) -> Table:
+        """The table with `gap` more columns between the numbers."""
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
+        if self.named:
+            table.add_column("checkpoint", overflow="fold", min_width=8)
+        table.add_column("variant", overflow="fold", min_width=8)
+        for column in self.columns:
+            table.add_column(column.header, justify="right", no_wrap=True)
+        for name, runs in self.sections:
+            for number, run in enumerate(runs):
+                names = [Text(name if number == 0 else "")] if self.named else []
+                variant = Text(NO_VARIANT if run.variant is None else run.variant)
+                cells = [Text(column.show(run)) for column in self.columns]
+                table.add_row(*names, variant, *cells, end_section=number == len(runs) - 1)
+        return table
+
+
+def percent(key: str) -> Callable[[Run], str]:
+    """A metric with one digit after the point; undefined or not there is a dash."""
+
+    def show(run: Run) -> str:
+        value = run.metrics.get(key)
+        return NOTHING if value is None else f"{value:.1f}"
+
+    return show
+
+
+def recall_at_1(run: Run) -> str:
+    """R@1, after that of the same queries without the variant."""
+    new = percent(metrics.RECALL[1])(run)
+    return new if run.base is None else f"{run.base[metrics.RECALL[1]]:.1f}->{new}"
+
+
+def own_and_other(run: Run) -> str:
+    """IR@1 of the own image's fakes and of other images'."""
+    if metrics.INCORRECT_RECALL_OWN not in run.metrics:
+        return NOTHING
+    return "/".join(
+        percent(key)(run) for key in (metrics.INCORRECT_RECALL_OWN, metrics.INCORRECT_RECALL_OTHER)
+    )
+
+
+def median_rank(run: Run) -> str:
+    """The median rank, without a fraction of nought."""
+    return f"{run.metrics[metrics.MEDIAN_RANK]:g}"
+
+
+MAIN_COLUMNS = (
+    Column("R@1", recall_at_1),
+    Column("R@5", percent(metrics.RECALL[5])),
+    Column("R@10", percent(metrics.RECALL[10])),
+    Column("drop", percent(metrics.DROP_RATE)),
+    Column("IR@1", percent(metrics.INCORRECT_RECALL)),
+    Column("own/other", own_and_other),
+)
+COLUMNS = (
+    *MAIN_COLUMNS[:3],
+    Column("med", median_rank),
+    *MAIN_COLUMNS[3:],
+    Column("ties", lambda run: str(run.tied[metrics.TIED_QUERIES])),
+    Column("chg", percent(metrics.CHANGED_RATE)),
+    Column("gallery", lambda run: str(sum(run.gallery.values()))),
+)
