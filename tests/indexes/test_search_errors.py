@@ -1,0 +1,206 @@
+"""What cannot be searched is refused with one line that names it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from indexes.errors import SearchInputError
+from indexes.gallery import Gallery, merge_topk
+from indexes.protocol import Shard, TopK
+from indexes.registry import open_backend
+from indexes.sources import ArrayRows, npy_rows
+
+BACKENDS = ("numpy", "faiss")
+
+
+def shard_of(rows, name="base", origin="original"):
+    return Shard(name, origin, ArrayRows(rows))
+
+
+def refused(message, call, *args, **options):
+    """The call raises one line that holds the message."""
+    with pytest.raises(SearchInputError) as caught:
+        call(*args, **options)
+    text = str(caught.value)
+    assert message in text
+    assert "\n" not in text
+
+
+def rows_with(value, at=4):
+    rows = np.zeros((9, 3), np.float32)
+    rows[:, 0] = 1
+    rows[at] = value
+    return rows
+
+
+BAD_ROWS = [
+    ((np.nan, 0, 0), "row 4 holds NaN"),
+    ((np.inf, 0, 0), "row 4 holds an infinite value"),
+    ((0, -np.inf, np.nan), "row 4 holds NaN"),
+    ((0, 0, 0), "row 4 is all zeros"),
+    ((2, 0, 0), "row 4 has norm 2"),
+    ((0.99, 0, 0), "row 4 has norm 0.99"),
+]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize(("value", "message"), BAD_ROWS)
+def test_bad_rows(name, value, message):
+    refused(f"shard 'base': {message}", open_backend, name, shard_of(rows_with(value)), block_rows=3)
+    backend = open_backend(name, shard_of(rows_with((1, 0, 0))))
+    refused(f"queries: {message}", backend.topk, rows_with(value), 2)
+    refused(f"queries: {message}", backend.counts, rows_with(value), np.zeros(9, np.float32))
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_float16_rounding_and_the_tolerance_are_accepted(name):
+    rows = np.full((2, 777), 777**-0.5, np.float16)
+    assert open_backend(name, shard_of(rows)).topk(rows, 1).rows.tolist() == [[0], [0]]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        (np.ones((1, 2), np.float32), "queries: dimension 2, expected 3"),
+        (np.ones(3, np.float32), "queries: shape (3,)"),
+        (np.eye(3), "queries: dtype float64"),
+        (np.eye(3, dtype=int), "queries: dtype int64"),
+        ([[1.0, 0.0, 0.0]], "queries: list"),
+    ],
+)
+def test_bad_queries(name, queries, message):
+    backend = open_backend(name, shard_of(np.eye(3, dtype="f4")))
+    refused(message, backend.topk, queries, 1)
+    refused(message, backend.counts, queries, np.zeros(1, np.float32))
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("k", [0, -1, 1.5, "3", True, None])
+def test_bad_k(name, k):
+    backend = open_backend(name, shard_of(np.eye(3, dtype="f4")))
+    refused(f"k is {k!r}", backend.topk, np.eye(3, dtype="f4"), k)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize(
+    ("thresholds", "message"),
+    [
+        (np.zeros(2, np.float32), "thresholds: shape (2,), expected (3,)"),
+        (np.zeros((3, 1), np.float32), "thresholds: shape (3, 1), expected (3,)"),
+        (np.zeros(3), "thresholds: dtype float64"),
+        ([0, 0, 0], "thresholds: list"),
+        (np.array([0, np.nan, 0], np.float32), "thresholds: entry 1 is NaN"),
+    ],
+)
+def test_bad_thresholds(name, thresholds, message):
+    refused(
+        message, open_backend(name, shard_of(np.eye(3, dtype="f4"))).counts, np.eye(3, dtype="f4"), thresholds
+    )
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_empty_shard(name):
+    refused("shard 'base': 0 rows", open_backend, name, shard_of(np.empty((0, 3), np.float32)))
+
+
+class Reader:
+    """A reader that gives what it is told to."""
+
+    shape = (4, 3)
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def read(self, start, stop):
+        return self.answer
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (np.eye(3, dtype="f4"), "its reader gave 3 rows for [0, 4), expected 4"),
+        (np.eye(4, dtype="f4"), "dimension 4, expected 3"),
+        (np.eye(4, 3), "dtype float64"),
+        (np.ones(4, "f4"), "shape (4,)"),
+    ],
+)
+def test_readers_that_do_not_keep_their_word(name, answer, message):
+    refused(message, open_backend, name, Shard("base", "original", Reader(answer)))
+
+
+def test_unknown_backend_and_block_sizes():
+    shard = shard_of(np.eye(3, dtype="f4"))
+    refused(
+        "unknown search backend 'fais'; did you mean 'faiss'? known: auto, faiss, numpy",
+        open_backend,
+        "fais",
+        shard,
+    )
+    refused("unknown search backend 'x'; known: auto", open_backend, "x", shard)
+    refused("block_rows is 0", open_backend, "numpy", shard, block_rows=0)
+    refused("query_block is -1", open_backend, "numpy", shard, query_block=-1)
+
+
+def test_bad_galleries():
+    base, other = shard_of(np.eye(3, dtype="f4")), shard_of(np.eye(3, dtype="f4"), "more", "distractor")
+    fake = shard_of(np.eye(3, dtype="f4"), "fake", "adversarial")
+    fake2 = shard_of(np.eye(3, dtype="f4"), "fake2", "adversarial")
+    refused("gallery of no shards", Gallery, ())
+    refused("gallery of distractor: expected one shard of originals", Gallery, (other,))
+    refused("at most one of adversarial rows", Gallery, (base, fake, fake2))
+    refused(
+        "in the order original, distractor, adversarial: expected original, adversarial, d",
+        Gallery,
+        (base, other, fake),
+    )
+    refused(
+        "shard 'more' has dimension 2, expected 3",
+        Gallery,
+        (base, shard_of(np.eye(2, dtype="f4"), "more", "distractor")),
+    )
+    refused("two shards named 'base'", Gallery, (base, shard_of(np.eye(3, dtype="f4"), "base", "distractor")))
+    refused("gallery rows 0 to 3, expected 0 to 2", Gallery((base,)).origin_of, np.array([0, 3]))
+    refused("gallery rows -1 to 0, expected 0 to 2", Gallery((base,)).origin_of, np.array([-1, 0]))
+
+
+def test_bad_merges():
+    one = TopK(np.zeros((1, 1), np.float32), np.zeros((1, 1), np.int64))
+    two = TopK(np.zeros((2, 1), np.float32), np.zeros((2, 1), np.int64))
+    refused("merge of 0 answers", merge_topk, [], 3)
+    refused("k = 0", merge_topk, [(0, one)], 0)
+    refused("offsets [5, 0]", merge_topk, [(5, one), (0, one)], 1)
+    refused("offsets [0, 0]", merge_topk, [(0, one), (0, one)], 1)
+    refused("answers for [1, 2] queries", merge_topk, [(0, one), (1, two)], 1)
+
+
+def test_bad_arrays_and_files(tmp_path):
+    refused("rows: dtype float64", ArrayRows, np.eye(3))
+    refused("rows: shape (3,)", ArrayRows, np.ones(3, "f4"))
+    refused("rows: dimension 0", ArrayRows, np.ones((3, 0), "f4"))
+    refused("absent.npy: cannot be read", npy_rows, tmp_path / "absent.npy")
+    (tmp_path / "text.npy").write_text("no array")
+    refused("text.npy: cannot be read", npy_rows, tmp_path / "text.npy")
+    (tmp_path / "empty.npy").write_bytes(b"")
+    refused("empty.npy: cannot be read", npy_rows, tmp_path / "empty.npy")
+    np.save(tmp_path / "wide.npy", np.eye(3))
+    refused("wide.npy: rows: dtype float64", npy_rows, tmp_path / "wide.npy")
+    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
+    refused("objects.npy: cannot be read", npy_rows, tmp_path / "objects.npy")
+    np.savez(tmp_path / "archive.npz", np.eye(3))
+    refused("archive.npz: an .npz archive", npy_rows, tmp_path / "archive.npz")
+    np.save(tmp_path / "whole.npy", np.eye(30, dtype="f4"))
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:-5])
+    refused("cut.npy: cannot be read", npy_rows, tmp_path / "cut.npy")
+
+
+def test_a_mapped_file_is_searched_and_cannot_be_changed(tmp_path):
+    np.save(tmp_path / "rows.npy", np.eye(5, dtype="f4"))
+    source = npy_rows(tmp_path / "rows.npy")
+    assert source.shape == (5, 5)
+    with pytest.raises(ValueError, match="read-only"):
+        source.read(0, 2)[0, 0] = 3
+    found = open_backend("numpy", Shard("mapped", "original", source)).topk(np.eye(5, dtype="f4")[3:4], 2)
+    assert found.rows.tolist() == [[3, 0]]
