@@ -301,7 +301,7 @@ def _print_table(console: Console, table: Table) -> None:
 
 
 def _print_line(console: Console, label: str, value: str) -> None:
-    """A label and a value on one line; nothing in the value, which may come from a file, is markup or control."""
+    """A label and a value on one line; nothing in the value, often from a file, is markup or control."""
     from rich.text import Text
 
     from engine.cli.main import one_line

@@ -15,7 +15,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from engine.corpus.shape import expect_image_file
 from engine.errors import InputError
 
-FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")
+FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 """What is decoded. Not all that Pillow knows: some of its formats start other programs."""
 MAX_PIXELS = 89_478_485
 """The largest image that is decoded: a quarter of a GiB as RGB, Pillow's own limit for a suspicious image."""
@@ -109,13 +109,11 @@ def decode_image(path: Path, file: str) -> Image.Image:
             return to_rgb(ImageOps.exif_transpose(image))
     except InputError:
         raise
-    except Image.DecompressionBombError:
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise UnreadableImage(file, f"more than {MAX_PIXELS:,} pixels, a decompression bomb?") from None
     except UnidentifiedImageError:
         raise UnreadableImage(file, f"no image of a known format ({', '.join(FORMATS)})") from None
-    except (
-        Exception
-    ) as error:  # decoders raise anything on damaged data: SyntaxError, struct.error, IndexError, ...
+    except Exception as error:  # on damaged data decoders raise SyntaxError, struct.error, IndexError, ...
         raise UnreadableImage(file, f"cannot be decoded ({error}); truncated or damaged?") from error
 
 

@@ -344,8 +344,8 @@ def _adversarial_findings(facts: AdversarialFacts, originals: SurfaceFacts) -> l
         found.append(f"adversarial captions that change only case, spaces or punctuation: {count:,}.")
     if normalised > exact:
         found.append(
-            f"adversarial captions equal to their original after pre_caption: {normalised:,} (before: {exact:,}); "
-            f"it keeps {MAX_WORDS} words, a change beyond them is cut off."
+            f"adversarial captions equal to their original after pre_caption: {normalised:,} (before: "
+            f"{exact:,}); it keeps {MAX_WORDS} words, a change beyond them is cut off."
         )
     return found
 
