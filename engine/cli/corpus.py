@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 NAMES_SHOWN = 10
 BAR_WIDTH = 40
+MOST_WORKERS = 8
 
 SURFACE_LABELS = {
     "trailing_white_space": "trailing white space",
@@ -124,60 +123,20 @@ def _to_json(inspection: Inspection) -> str:
 
 
 def _write_json(path: Path, inspection: Inspection) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        temporary.write_text(_to_json(inspection) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"--json {path}: cannot be written: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-    click.echo(f"wrote {path}")
+    from engine.evaluate.atomic import write_atomically
+
+    text = _to_json(inspection) + "\n"
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    click.echo(f"wrote {path}", err=True)
 
 
 def _decode_all(corpus: Corpus, folder: Path) -> ImageFacts:
     from engine.corpus.inspect import inspect_images
+    from engine.report.console import ConsoleProgress
 
-    with _progress(len(corpus.images)) as on_image:
-        return inspect_images(corpus, folder, workers=min(8, os.cpu_count() or 1), on_image=on_image)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[], None]]:
-    """Progress on standard error: a bar on a terminal, else a line after every tenth of the work."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _progress_lines(total)
-        return
-    columns = (
-        TextColumn("decoding"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.speed:.0f}/s" if total else ""),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda: progress.advance(task)
-
-
-def _progress_lines(total: int) -> Callable[[], None]:
-    start, done = monotonic(), 0
-
-    def on_image() -> None:
-        nonlocal done
-        done += 1
-        if done * 10 // total > (done - 1) * 10 // total:
-            rate = done / max(monotonic() - start, 1e-9)
-            click.echo(
-                f"decoded {done:,} of {total:,} images, {rate:,.0f}/s, {(total - done) / rate:,.0f} s left",
-                err=True,
-            )
-
-    return on_image
+    workers = min(MOST_WORKERS, os.cpu_count() or 1)
+    with ConsoleProgress().task("decoded", len(corpus.images), "images") as advance:
+        return inspect_images(corpus, folder, workers=workers, on_image=lambda: advance(1))
 
 
 def _render(inspection: Inspection) -> None:
@@ -215,7 +174,9 @@ def _print_histogram(console: Console, images_with: Mapping[int, int]) -> None:
     table = _table("captions an image", "images", "")
     largest = max(images_with.values())
     for captions, images in images_with.items():
-        table.add_row(str(captions), f"{images:,}", "#" * max(1, round(BAR_WIDTH * images / largest)))
+        table.add_row(
+            str(captions), f"{images:,}", f"[cyan]{'#' * max(1, round(BAR_WIDTH * images / largest))}"
+        )
     table.columns[-1].justify = "left"
     _print_table(console, table)
 
@@ -234,7 +195,8 @@ def _print_surface(console: Console, inspection: Inspection) -> None:
 
 def _count_and_share(surface: SurfaceFacts, name: str) -> tuple[str, str]:
     count = getattr(surface, name)
-    return f"{count:,}", f"{count / surface.texts:.1%}"
+    style = "" if count else "[dim]"
+    return f"{style}{count:,}", f"{style}{count / surface.texts:.1%}"
 
 
 def _print_repeats(console: Console, inspection: Inspection) -> None:
@@ -273,7 +235,7 @@ def _print_images(console: Console, facts: ImageFacts) -> None:
 
 def _print_names(console: Console, label: str, names: Sequence[str]) -> None:
     for name in names[:NAMES_SHOWN]:
-        _print_line(console, f"{label}  ", name)
+        _print_line(console, f"{label}  ", name, "red")
     if len(names) > NAMES_SHOWN:
         _print_line(console, f"{label}  ", f"and {len(names) - NAMES_SHOWN:,} more; --json FILE names all")
 
@@ -282,13 +244,13 @@ def _print_findings(console: Console, findings: Sequence[str]) -> None:
     if findings:
         console.print()
     for finding in findings:
-        _print_line(console, "note: ", finding)
+        _print_line(console, "note: ", finding, "bold yellow")
 
 
 def _table(title: str, *headers: str) -> Table:
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold cyan")
     table.add_column(title, no_wrap=True)
     for header in headers:
         table.add_column(header, justify="right", no_wrap=True)
@@ -300,10 +262,10 @@ def _print_table(console: Console, table: Table) -> None:
     console.print(table)
 
 
-def _print_line(console: Console, label: str, value: str) -> None:
+def _print_line(console: Console, label: str, value: str, style: str = "bold") -> None:
     """A label and a value on one line; nothing in the value, often from a file, is markup or control."""
     from rich.text import Text
 
     from engine.cli.main import one_line
 
-    console.print(Text.assemble((label, "bold"), one_line(value)))
+    console.print(Text.assemble((label, style), one_line(value)))

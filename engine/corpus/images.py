@@ -114,7 +114,7 @@ def decode_image(path: Path, file: str) -> Image.Image:
     except UnidentifiedImageError:
         raise UnreadableImage(file, f"no image of a known format ({', '.join(FORMATS)})") from None
     except Exception as error:  # on damaged data decoders raise SyntaxError, struct.error, IndexError, ...
-        raise UnreadableImage(file, f"cannot be decoded ({error}); truncated or damaged?") from error
+        raise UnreadableImage(file, f"cannot be decoded: {error}; get the file again") from error
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

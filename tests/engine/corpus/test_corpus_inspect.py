@@ -129,8 +129,20 @@ def test_the_command_names_what_is_wrong(pictures: Path, capsys: pytest.CaptureF
         "val/named.png, test/named.png",
     ):
         assert words in printed.out
-    assert "decoded 7 of 7 images" in printed.err
+    assert "decoded: 7 images" in printed.err
     assert "\x1b" not in printed.out + printed.err  # plain when it is no terminal
+
+
+def test_a_terminal_sees_the_same_facts(
+    pictures: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes every stream for a terminal
+    monkeypatch.setenv("TERM", "xterm")
+    assert run(["corpus", "inspect", str(pictures / "list.json"), "--images", str(pictures / "images")]) == 0
+    printed = capsys.readouterr()
+    assert "\x1b" in printed.out
+    assert "gone[red].png" in printed.out
+    assert "7/7" in printed.err
 
 
 def test_a_file_cannot_write_to_the_terminal_with_its_names(
