@@ -8,7 +8,7 @@ from click.core import ParameterSource
 
 def command_line(ctx: click.Context) -> list[str]:
     """The command with its arguments and the options that were given, as words, without the shell's own ways."""
-    words = [*ctx.command_path.split()]
+    words = ["itrstress", *names(ctx)]
     for parameter in ctx.command.params:
         if parameter.name is None or ctx.get_parameter_source(parameter.name) is not ParameterSource.COMMANDLINE:
             continue
@@ -21,3 +21,8 @@ def command_line(ctx: click.Context) -> list[str]:
         else:
             words += [word for one in values for word in (parameter.opts[0], str(one))]
     return words
+
+
+def names(ctx: click.Context) -> list[str]:
+    """The names of the command and of the groups it is in, without that of the program."""
+    return [] if ctx.parent is None else [*names(ctx.parent), str(ctx.info_name)]

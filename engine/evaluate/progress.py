@@ -15,6 +15,9 @@ class Progress(Protocol):
     def task(self, label: str, total: int, unit: str) -> AbstractContextManager[Advance]:
         """A piece of work of `total` units; inside, call what it gives with the number of units just done."""
 
+    def note(self, line: str) -> None:
+        """Something worth a line."""
+
 
 class Silent:
     """Nobody watches."""
@@ -23,3 +26,6 @@ class Silent:
     def task(self, label: str, total: int, unit: str) -> Iterator[Advance]:
         """Do nothing with the numbers."""
         yield lambda done: None
+
+    def note(self, line: str) -> None:
+        """Say nothing."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from engine.evaluate.results import Provenance, SetRecord
+from engine.evaluate.results import Provenance, SetRecord, join_words
 from engine.store.reader import SetInfo, Store
 from engine.version import VERSION
 
@@ -63,11 +63,11 @@ def provenance(
     command: Sequence[str],
     config: Mapping[str, Any],
     seeds: Mapping[str, int],
-    backend: str,
-    device: str,
+    searched_by: Iterable[tuple[str, str]],
 ) -> Provenance:
-    """The provenance of results from a store, made now."""
+    """The provenance of results from a store, made now; `searched_by` are names and devices of backends."""
     header = store.header
+    searched = sorted(searched_by)
     return Provenance(
         checkpoint=checkpoint,
         command=tuple(command),
@@ -81,7 +81,7 @@ def provenance(
         normalisation=header.normalisation,
         sets=tuple(set_record(info) for info in sets),
         versions=package_versions(),
-        backend=backend,
-        device=device,
+        backend=join_words(name for name, _ in searched),
+        device=join_words(device for _, device in searched),
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import InputError
 from engine.evaluate.atomic import write_atomically
+from engine.evaluate.stopwatch import add_timings
 from engine.evaluate.ties import TiePolicyName
 from engine.variants.variant import Modality, Side
 from indexes.protocol import Origin
@@ -112,6 +113,29 @@ class Results(Record):
         """The run of a variant in a direction; None when there is none."""
         found = (run for run in self.runs if (run.variant, run.direction) == (variant, direction))
         return next(found, None)
+
+
+def merge_results(parts: Sequence[Results]) -> Results:
+    """Results of one checkpoint on one corpus as one; what differs is joined, else the newest speaks."""
+    newest = max((one.provenance for one in parts), key=lambda provenance: provenance.created)
+    sets = {(one.modality, one.name): one for part in parts for one in part.provenance.sets}
+    seeds = {name: seed for part in parts for name, seed in part.provenance.seeds.items()}
+    together = {
+        "sets": tuple(sets.values()),
+        "seeds": seeds,
+        "backend": join_words(part.provenance.backend for part in parts),
+        "device": join_words(part.provenance.device for part in parts),
+    }
+    return Results(
+        provenance=newest.model_copy(update=together),
+        runs=tuple(run for part in parts for run in part.runs),
+        timings=add_timings(part.timings for part in parts),
+    )
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Distinct words in alphabetical order."""
+    return ", ".join(sorted({word for word in words if word}))
 
 
 def write_results(results: Results, path: Path) -> None:

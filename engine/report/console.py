@@ -30,7 +30,11 @@ class ConsoleProgress:
         started = time.monotonic()
         yield lambda done: None
         seconds = time.monotonic() - started
-        self._console.print(f"{label}: {total:,} {unit} in {seconds:.1f} s", markup=False, highlight=False)
+        self.note(f"{label}: {total:,} {unit} in {seconds:.1f} s")
+
+    def note(self, line: str) -> None:
+        """Print a line."""
+        self._console.print(line, markup=False, highlight=False)
 
     @contextmanager
     def _bar(self, label: str, total: int, unit: str) -> Iterator[Advance]:

@@ -163,7 +163,7 @@ def unit(rows: NDArray[np.float64]) -> Vectors:
 
 
 def noisy_world(images: int = 12, seed: int = 0, encoder: str = "fake:encoder") -> World:
-    """Captions near their images, two an image; a caption variant (a third unchanged), an image and a query one."""
+    """Captions near their images; a caption variant (a third unchanged), an image one, a query one."""
     generator = np.random.default_rng(seed)
     base = generator.normal(size=(images, 16))
     owner = np.repeat(np.arange(images), 2)

@@ -1,0 +1,55 @@
+"""`itrstress sweep`: run checkpoints x variants x directions from a YAML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from engine.cli.command_line import command_line
+
+if TYPE_CHECKING:
+    from engine.evaluate.results import Results
+
+
+@click.command("sweep")
+@click.argument("run_file", type=click.Path(path_type=Path), metavar="RUN.yaml")
+@click.option("--force", is_flag=True, help="Replace stores and results that are of something else.")
+@click.pass_context
+def command(ctx: click.Context, run_file: Path, force: bool) -> None:
+    """Embed what is missing, evaluate what is not finished, and print all checkpoints side by side.
+
+    Finished runs are not repeated; an interrupted sweep goes on where it was. A checkpoint that fails does
+    not stop the others; it is named at the end, with exit code 1.
+
+    \b
+    RUN.yaml, paths relative to it:
+      checkpoints: ["open_clip:ViT-B-32:openai", {model: "open_clip:local-dir:last", name: last}]
+      corpus: {path: dataset_coco.json, images: val2014}
+      variants: ["mix:0.9:seed=1"]
+      directions: [i2t, t2i]
+      stores: stores
+      out: results
+    """
+    from engine.evaluate.run_file import load_run_file
+    from engine.evaluate.sweep import SweepError, run_sweep
+    from engine.report.console import ConsoleProgress
+
+    sweep = load_run_file(run_file)
+    try:
+        results = run_sweep(sweep, progress=ConsoleProgress(), force=force, command=command_line(ctx))
+    except SweepError as error:
+        show(error.results)
+        raise
+    show(results)
+    click.echo(f"written: {sweep.out}")
+
+
+def show(results: list[Results]) -> None:
+    """Print the table of all checkpoints, if there is any."""
+    from engine.report.console import table_console
+    from engine.report.table import checkpoints_table
+
+    if results:
+        table_console().print(checkpoints_table(results))

@@ -1,0 +1,307 @@
+"""Sweeps: nothing finished is done again, what is missing is, one bad checkpoint stops no other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from engine.cli.main import run
+from engine.encoders import registry
+from engine.errors import InputError
+from engine.evaluate import direction, sweep
+from engine.evaluate.results import read_results
+from engine.evaluate.run_file import load_run_file
+from engine.evaluate.sweep import SweepError, run_sweep
+from engine.store.reader import open_store
+
+DIM = 8
+COLOURS = ("red", "green", "blue", "white")
+
+
+class FakeEncoder:
+    """Embeds by hashing; counts what it encodes. Weights called `broken` fail when they are first used."""
+
+    dim = DIM
+
+    def __init__(self, request: Any, calls: dict[str, int]) -> None:
+        self.spec, self._calls = request.spec, calls
+        self.fingerprint = hashlib.sha256(request.spec.encode()).hexdigest()
+
+    def prepare_image(self, image: Any) -> bytes:
+        return image.tobytes()  # type: ignore[no-any-return]
+
+    def encode_images(self, images: Sequence[bytes]) -> Any:
+        self._calls["images"] += len(images)
+        return self._vectors(images)
+
+    def encode_texts(self, texts: Sequence[str]) -> Any:
+        self._calls["texts"] += len(texts)
+        if "broken" in self.spec:
+            raise RuntimeError("tensor of\nthe wrong shape")
+        return self._vectors([text.encode() for text in texts])
+
+    def _vectors(self, items: Sequence[bytes]) -> Any:
+        seeds = [hashlib.sha256(self.spec.encode() + item).digest()[:4] for item in items]
+        rows = np.array([np.random.default_rng(list(seed)).normal(size=DIM) for seed in seeds])
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Registers the family `fake`; the numbers of images and texts that went through its encoders."""
+    calls = {"images": 0, "texts": 0}
+    family = SimpleNamespace(open_family=lambda request: FakeEncoder(request, calls))
+    monkeypatch.setitem(sys.modules, "fake_family", family)  # type: ignore[arg-type]
+    monkeypatch.setitem(registry.FAMILIES, "fake", "fake_family")  # type: ignore[arg-type]
+    return calls
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The galleries that were searched, in order."""
+    searches: list[str] = []
+
+    def spy(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **options: Any) -> Any:
+            searches.append(name)
+            return original(*args, **options)
+
+        return counted
+
+    monkeypatch.setattr(direction, "search_base", spy("base", direction.search_base))
+    monkeypatch.setattr(direction, "search_variant", spy("variant", direction.search_variant))
+    return searches
+
+
+RUN_FILE = """\
+checkpoints:
+  - {model: "fake:toy:1", name: early}
+  - {model: "fake:toy:2", name: late}
+corpus: {path: corpus.json, images: pictures, reader: rococo}
+variants: ["rococo:corpus.json", "mix:0.9"]
+backend: numpy
+batch_size: 3
+workers: 1
+seed: 5
+stores: stores
+out: results
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A RoCOCO corpus of four images and a run file."""
+    (tmp_path / "pictures").mkdir()
+    entries = []
+    for number, colour in enumerate(COLOURS):
+        Image.new("RGB", (6, 6), colour).save(tmp_path / "pictures" / f"{number}.png")
+        originals = [f"A {colour} square, view {k}." for k in range(5)]
+        fakes = [f"a {colour} circle , view {k}" for k in range(5)]
+        entries.append({"image": f"{number}.png", "caption": originals + fakes})
+    (tmp_path / "corpus.json").write_text(json.dumps(entries))
+    (tmp_path / "run.yaml").write_text(RUN_FILE)
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+EXPECTED_FILES = {
+    f"{checkpoint}/{name}.{extension}"
+    for checkpoint in ("early", "late")
+    for name in ("none.i2t", "rococo,corpus.i2t", "none.t2i", "mix,0.9,seed=5.t2i")
+    for extension in ("json", "parquet")
+}
+
+
+def test_a_sweep_writes_a_file_a_run_and_searches_the_base_once_a_direction(
+    folder: Path, encoded: dict[str, int], searched: list[str]
+) -> None:
+    results = run_sweep(load_run_file(folder / "run.yaml"))
+    assert set(contents(folder / "results")) == EXPECTED_FILES
+    assert searched == ["base", "variant"] * 4
+    assert encoded == {"images": 2 * 8, "texts": 2 * 40}
+    assert [one.provenance.checkpoint for one in results] == ["early", "late"]
+    assert results[0].provenance.seeds == {"run": 5, "mix:0.9:seed=5": 5}
+    assert [(run.variant, run.direction) for run in results[0].runs] == [
+        (None, "i2t"),
+        ("rococo:corpus", "i2t"),
+        (None, "t2i"),
+        ("mix:0.9:seed=5", "t2i"),
+    ]
+    assert results[0].runs[1].gallery == {"original": 20, "adversarial": 20}
+    one = read_results(folder / "results" / "early" / "rococo,corpus.i2t.json")
+    assert one.runs == (results[0].runs[1],)
+
+
+def test_a_finished_sweep_does_nothing_again(
+    folder: Path, encoded: dict[str, int], searched: list[str]
+) -> None:
+    run_file = load_run_file(folder / "run.yaml")
+    first = run_sweep(run_file)
+    before = contents(folder / "results")
+    encoded.update(images=0, texts=0)
+    searched.clear()
+    assert run_sweep(run_file) == first
+    assert contents(folder / "results") == before
+    assert (encoded, searched) == ({"images": 0, "texts": 0}, [])
+
+
+@pytest.mark.parametrize(
+    ("removed", "searches"),
+    [
+        (["rococo,corpus.i2t.json"], ["variant"]),  # the base comes from its outcomes
+        (["none.i2t.json"], ["base"]),
+        (["none.i2t.parquet", "rococo,corpus.i2t.parquet"], ["base", "variant"]),
+        (["none.i2t.json", "none.i2t.parquet", "mix,0.9,seed=5.t2i.parquet"], ["base", "variant"]),
+    ],
+)
+def test_what_was_removed_is_done_again_with_the_same_outcome(
+    folder: Path, encoded: dict[str, int], searched: list[str], removed: list[str], searches: list[str]
+) -> None:
+    run_file = load_run_file(folder / "run.yaml")
+    first = run_sweep(run_file)
+    before = contents(folder / "results")
+    encoded.update(images=0, texts=0)
+    searched.clear()
+    for name in removed:
+        (folder / "results" / "late" / name).unlink()
+    again = run_sweep(run_file)
+    assert searched == searches
+    assert encoded == {"images": 0, "texts": 0}
+    after = contents(folder / "results")
+    assert {name: data for name, data in after.items() if name.endswith("parquet")} == {
+        name: data for name, data in before.items() if name.endswith("parquet")
+    }
+    timeless = [[run.model_copy(update={"timings": {}}) for run in one.runs] for one in (first[1], again[1])]
+    assert timeless[0] == timeless[1]
+
+
+def test_an_interrupted_sweep_goes_on(
+    folder: Path, encoded: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_file = load_run_file(folder / "run.yaml")
+    whole = direction.search_variant
+
+    def interrupted(*args: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(direction, "search_variant", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(run_file)
+    assert set(contents(folder / "results")) == {"early/none.i2t.json", "early/none.i2t.parquet"}
+    monkeypatch.setattr(direction, "search_variant", whole)
+    run_sweep(run_file)
+    assert set(contents(folder / "results")) == EXPECTED_FILES
+    assert encoded == {"images": 2 * 8, "texts": 2 * 40}
+
+
+def test_results_of_something_else_are_not_replaced_unasked(folder: Path, encoded: dict[str, int]) -> None:
+    run_sweep(load_run_file(folder / "run.yaml"))
+    before = contents(folder / "results")
+    (folder / "run.yaml").write_text(RUN_FILE + "ties: optimistic\n")
+    run_file = load_run_file(folder / "run.yaml")
+    with pytest.raises(SweepError, match="made with another ties: 'expected', now 'optimistic'"):
+        run_sweep(run_file)
+    assert contents(folder / "results") == before
+    results = run_sweep(run_file, force=True)
+    assert {run.ties for one in results for run in one.runs} == {"optimistic"}
+
+
+def test_a_checkpoint_that_fails_does_not_stop_the_others(
+    folder: Path, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = RUN_FILE.replace("fake:toy:1", "fake:toy:broken")
+    (folder / "run.yaml").write_text(text)
+    assert run(["sweep", str(folder / "run.yaml")]) == 1
+    shown = capsys.readouterr()
+    assert "late" in shown.out
+    assert "error: 1 of 2 checkpoints failed" in shown.err
+    assert "early: tensor of the wrong shape" in shown.err
+    assert {name.split("/")[0] for name in contents(folder / "results")} == {"late"}
+
+
+def test_the_command_prints_all_checkpoints(
+    folder: Path, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["sweep", str(folder / "run.yaml")]) == 0
+    shown = capsys.readouterr().out
+    for word in ("early", "late", "rococo:corpus", "mix:0.9:seed=5", "i2t", "t2i"):
+        assert word in shown
+    one = read_results(folder / "results" / "late" / "none.t2i.json")
+    assert one.provenance.command == ("itrstress", "sweep", str(folder / "run.yaml"))
+    assert one.provenance.config["seed"] == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("backend: numpy", "backend: nunpy"), "unknown search backend 'nunpy'; did you mean 'numpy'"),
+        (('"mix:0.9"', '"mixx:0.9"'), "unknown variant 'mixx'; did you mean 'mix'"),
+        (('"mix:0.9"]', '"mix:0.9", "mix:0.9:seed=5"]'), "'mix:0.9:seed=5' is in the run file twice"),
+    ],
+)
+def test_options_that_cannot_be_used_stop_before_any_work(
+    folder: Path, encoded: dict[str, int], change: tuple[str, str], message: str
+) -> None:
+    (folder / "run.yaml").write_text(RUN_FILE.replace(*change))
+    with pytest.raises(InputError, match=message):
+        run_sweep(load_run_file(folder / "run.yaml"))
+    assert not (folder / "stores").exists()
+    assert encoded == {"images": 0, "texts": 0}
+
+
+def test_only_the_variants_of_the_run_file_are_evaluated(folder: Path, encoded: dict[str, int]) -> None:
+    run_sweep(load_run_file(folder / "run.yaml"))
+    text = RUN_FILE.replace('"rococo:corpus.json", ', "").replace("out: results", "out: fewer")
+    (folder / "run.yaml").write_text(text)
+    results = run_sweep(load_run_file(folder / "run.yaml"))
+    assert [run.variant for run in results[0].runs] == [None, None, "mix:0.9:seed=5"]
+    with open_store(folder / "stores" / "early.h5") as store:
+        assert "rococo:corpus" in {info.name for info in store.sets}
+
+
+def test_embedding_is_told_as_one_task_after_the_other() -> None:
+    told: list[tuple[str, int]] = []
+
+    class Watcher:
+        def task(self, label: str, total: int, unit: str) -> Any:
+            class Task:
+                def __enter__(self) -> Any:
+                    told.append((f"begin {unit}", total))
+                    return lambda done: told.append((unit, done))
+
+                def __exit__(self, *error: object) -> None:
+                    told.append((f"end {unit}", total))
+
+            return Task()
+
+        def note(self, line: str) -> None: ...
+
+    with sweep.EmbedProgress(Watcher(), "early") as progress:
+        progress("texts", 3, 4)
+        progress("texts", 4, 4)
+        progress("images", 2, 2)
+    assert told == [
+        ("begin texts", 4),
+        ("texts", 3),
+        ("texts", 1),
+        ("end texts", 4),
+        ("begin images", 2),
+        ("images", 2),
+        ("end images", 2),
+    ]
