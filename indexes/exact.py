@@ -101,19 +101,27 @@ def exact_at(
     return scores
 
 
+def float64_half_width(dim: int) -> float:
+    """How far a float64 matrix product can be from S / 2**62, the rounding of an interval's ends included.
+
+    With u = 2**-53, the sum of d exact products is within (d u / (1 - d u)) |q||x| of the true inner
+    product in any order, and S / 2**62 within d * 2**-63 (module docstring); |q||x| is below 1.01, the ends
+    are rounded by u each.
+    """
+    gamma = dim * UNIT_FLOAT64 / (1 - dim * UNIT_FLOAT64)
+    return gamma * 1.01 + dim * 2.0**-63 + 2.0**-50
+
+
 def exact_block(queries: Rows, rows: Rows) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Exact scores of all pairs, as tiles (first query, float32 [queries of the tile, rows]); nothing is
     checked.
 
-    With u = 2**-53, a float64 matrix product of exact products is within (d u / (1 - d u)) |q||x| of the
-    true inner product in any order of summation, and S / 2**62 within d * 2**-63 (module docstring). Where
-    both ends of the interval of that half-width round to the same float32, so does S / 2**62, because
-    rounding is monotone. The rest (a few in a million; many where scores are within 1e-9 of zero) are
-    evaluated by definition.
+    A float64 matrix product decides nearly all: where both ends of the interval of `float64_half_width`
+    about it round to the same float32, so does S / 2**62, because rounding is monotone. The rest (a few in
+    a million; many only where scores are within 1e-9 of zero) are evaluated by definition.
     """
-    dim = queries.shape[1]
     columns = rows.astype(np.float64).T
-    half_width = dim * UNIT_FLOAT64 / (1 - dim * UNIT_FLOAT64) * 1.01 + dim * 2.0**-63 + 2.0**-50
+    half_width = float64_half_width(queries.shape[1])
     step = max(1, TILE_VALUES // max(1, len(rows)))
     for start in range(0, len(queries), step):
         part = queries[start : start + step]

@@ -58,8 +58,8 @@ def draw_unit_rows(
 ) -> NDArray[Any]:
     """L2-normalised rows [count, dim].
 
-    "plain" are normal; "tied" repeats about two thirds of them; "near" adds about 1e-7 to the repeats; "sparse"
-    has few nonzero components, so many scores are exactly zero; "tiny" goes down to subnormal components.
+    "plain" are normal; "tied" repeats about two thirds of them; "near" adds about 1e-7 to the repeats;
+    "sparse" has few nonzero components, so many scores are zero; "tiny" goes down to subnormal components.
     """
     random = np.random.default_rng([seed, count, dim])
     rows = random.standard_normal((count, dim)) + 0.2
