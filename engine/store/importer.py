@@ -98,6 +98,8 @@ def import_store(
         temporary.unlink(missing_ok=True)  # of an import that was killed
         write_sets(temporary, header, sets, progress)
         temporary.replace(out)
+    except InputError as error:
+        raise InputError(str(error).replace(str(temporary), str(out))) from error
     finally:
         temporary.unlink(missing_ok=True)
         lock.release()

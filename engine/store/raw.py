@@ -115,7 +115,7 @@ def pack_texts(what: str, texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDAr
 
 def unpack_texts(packed: NDArray[np.uint8], ends: NDArray[np.int64]) -> tuple[str, ...]:
     """What `pack_texts` packed. Raises ValueError when the ends do not fit or the bytes are not UTF-8."""
-    starts = np.concatenate([np.zeros(1, dtype=ROW_NUMBERS), ends[:-1]])
+    starts = np.concatenate([np.zeros(1, dtype=ROW_NUMBERS), ends])[: len(ends)]
     if np.any(ends < starts) or (len(ends) and (int(ends[-1]) != len(packed) or int(ends[0]) < 0)):
         raise ValueError("the ends of the texts do not fit their bytes")
     whole = packed.tobytes()

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from engine.errors import InputError
 from engine.store.raw import Region, read_region, read_rows, row_checksums, runs, unpack_texts
-from engine.store.schema import COMPLETE, PENDING, SKIPPED, StoreHeader, VariantRecord
+from engine.store.schema import COMPLETE, ORIGINAL, PENDING, SKIPPED, StoreHeader, VariantRecord
 from engine.store.structure import (
     H5_ERRORS,
+    DamagedSetError,
     FileEnds,
     StoredSet,
     find_sets,
@@ -158,10 +159,11 @@ class Store:
         self._damage = dict(damage)
         self._stored: dict[tuple[str, str], StoredSet] = {}
         self._metadata: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}
-        infos = []
+        infos: list[SetInfo] = []
         for stored in sets:
             try:
                 metadata = read_metadata(file.fileno(), stored)
+                check_row_numbers(stored, metadata, {info.label: info.rows for info in infos})
                 infos.append(self._describe(stored, metadata))
             except (ValueError, RecursionError) as error:
                 self._damage[stored.label] = reason_of(error)
@@ -266,6 +268,19 @@ def read_reason(file: int, region: Region, row: int) -> str:
 def text_of(tables: Mapping[str, NDArray[Any]], name: str) -> tuple[str, ...]:
     """A text of a set. Raises ValueError when it does not decode."""
     return unpack_texts(tables[name], tables[f"{name}_ends"])
+
+
+def check_row_numbers(
+    stored: StoredSet, metadata: Mapping[str, NDArray[Any]], rows_of: Mapping[str, int]
+) -> None:
+    """Raise `DamagedSetError` for a source or image beyond the originals (where the store has those)."""
+    for part, label in (("source", f"{stored.modality}/{ORIGINAL}"), ("image", f"images/{ORIGINAL}")):
+        limit = stored.rows if label == stored.label else rows_of.get(label)
+        if part not in metadata or limit is None:
+            continue
+        lowest, highest = int(metadata[part].min()), int(metadata[part].max())
+        if lowest < 0 or highest >= limit:
+            raise DamagedSetError(f"{part} has rows {lowest} to {highest}, there are only {limit}")
 
 
 def row_numbers(table: NDArray[Any]) -> NDArray[np.int64]:

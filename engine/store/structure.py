@@ -176,8 +176,10 @@ def kept_layout(stored: StoredSet) -> SetLayout:
 # ---------------------------------------------------------------- laying out
 
 
-def lay_out(path: Path, header: StoreHeader, layouts: Sequence[SetLayout], old: int | None) -> None:
-    """Write a whole new file at `path`; `old` is the descriptor of the file that kept sets are copied from.
+def lay_out(
+    path: Path, shown: Path, header: StoreHeader, layouts: Sequence[SetLayout], old: int | None
+) -> None:
+    """Write a whole new file at `path` (`shown` in errors); kept sets are copied from the descriptor `old`.
 
     The cost is the size of the new file: kept bytes are read and written once, the rest is reserved.
     Raises `InputError` when there is no room; the file at `path` is then removed.
@@ -193,7 +195,7 @@ def lay_out(path: Path, header: StoreHeader, layouts: Sequence[SetLayout], old: 
         fill(path, layouts, old)
     except OSError as error:
         path.unlink(missing_ok=True)
-        raise storage_error(path, needed, error) from error
+        raise storage_error(shown, needed, error) from error
     except BaseException:
         path.unlink(missing_ok=True)
         raise

@@ -161,13 +161,12 @@ def replace_file(
     path: Path, header: StoreHeader, new: Sequence[SetPlan], old: Store | None, kept: Sequence[StoredSet]
 ) -> None:
     """Lay out a new file with the kept and the new sets beside the old one, and move it in place."""
-    temporary = path.with_name(
-        f".{path.name}.new"
-    )  # one name: what a kill left there is overwritten next time
+    # one name, not a random one: what a kill left there is overwritten next time
+    temporary = path.with_name(f".{path.name}.new")
     stamped = header if old is not None else replace(header, created=now(), versions=versions())
     layouts = [*(kept_layout(stored) for stored in kept), *(new_layout(plan, stamped) for plan in new)]
     try:
-        lay_out(temporary, stamped, layouts, None if old is None else old.fileno())
+        lay_out(temporary, path, stamped, layouts, None if old is None else old.fileno())
         temporary.replace(path)
         flush_folder(path.parent)
     except OSError as error:
