@@ -87,7 +87,7 @@ class Bert(nn.Module):
         """Layers `first` to `stop` (exclusive) on [n, tokens, width]; `mask` [n, tokens] is 1 for true
         tokens.
 
-        With `image` [n, image tokens, cross width], layers that have a cross-attention use it.
+        With `image` [n or 1, image tokens, cross width], layers that have a cross-attention use it.
         """
         bias = (1.0 - mask[:, None, None, :].to(hidden.dtype)) * _MASKED
         for layer in self.encoder.layer[first:stop]:
@@ -146,8 +146,9 @@ class _Attention(nn.Module):
     def forward(self, hidden: Tensor, source: Tensor, bias: Tensor | None) -> Tensor:
         projections = cast(_Projections, self.get_submodule("self"))
         query = self._split(projections.query(hidden))
-        key = self._split(projections.key(source))
-        value = self._split(projections.value(source))
+        # an image that all texts are matched with comes once: its keys are computed once and repeated here
+        key = self._split(projections.key(source)).expand(len(query), -1, -1, -1)
+        value = self._split(projections.value(source)).expand(len(query), -1, -1, -1)
         bias = None if bias is None else bias.to(query.dtype)  # autocast may have lowered the query
         context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         result: Tensor = self.output(context.transpose(1, 2).flatten(2), hidden)

@@ -35,7 +35,7 @@ _DAMAGE = (
     AttributeError,
     AssertionError,
 )
-_CUT_OFF = re.compile(r"unexpected EOF|central directory|Ran out of input|unexpected pos|archive")
+_CUT_OFF = re.compile(r"unexpected EOF|central directory|Ran out of input|unexpected pos|reading zip")
 _GLOBAL = re.compile(r"GLOBAL:? ([\w.]+)")
 
 # family -> keys that only its checkpoints have (prefixes gone); for error messages, never for a decision
@@ -88,6 +88,11 @@ def _read_torch(path: Path) -> Any:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except _DAMAGE as error:
+        if "TorchScript" in str(error):
+            raise InputError(
+                f"{path}: refused: a TorchScript archive is a program; get the weights alone, "
+                "best as .safetensors"
+            ) from None
         if isinstance(error, (EOFError, struct.error)) or _CUT_OFF.search(str(error)):
             size = path.stat().st_size
             raise InputError(f"{path}: cut off or damaged ({size} bytes); get the file again") from None
@@ -189,6 +194,8 @@ class Weights:
                     f"{self._place(key)} has shape {list(found.shape)}; expected "
                     f"{list(wanted[key].shape)}, as follows from its other tensors"
                 )
+            if found.is_floating_point() and not bool(torch.isfinite(found).all()):
+                raise InputError(f"{self._place(key)} holds NaN or infinite values; the file is damaged")
         return {key: self._value(key, expected) for key, expected in wanted.items()}
 
     def _value(self, key: str, expected: Tensor) -> Tensor:

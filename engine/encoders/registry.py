@@ -19,7 +19,16 @@ from engine.encoders.preprocess import parse_preprocess
 from engine.errors import InputError, ItrstressError, unknown_name
 
 ENTRY_POINT_GROUP = "itrstress.encoders"
-FAMILIES: Mapping[str, str] = {"open_clip": "engine.encoders.open_clip"}
+FAMILIES: Mapping[str, str] = {
+    "albef": "engine.encoders.albef.encoder",
+    "blip": "engine.encoders.blip.encoder",
+    "open_clip": "engine.encoders.open_clip",
+    "saf": "engine.encoders.sgraf.scorer",
+    "saf+sgr": "engine.encoders.sgraf.scorer",
+    "sgr": "engine.encoders.sgraf.scorer",
+    "vse_infty": "engine.encoders.vse_infty.encoder",
+    "vsrn": "engine.encoders.vsrn.encoder",
+}
 PRECISIONS = ("fp32", "bf16", "fp16")
 DEFAULT_BATCH_SIZE = 64
 

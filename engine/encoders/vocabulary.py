@@ -30,6 +30,7 @@ _BROKEN_PICKLE = (
     RecursionError,
     OverflowError,
 )
+_PATTERNS = ("*vocab*.json", "*vocab*.pkl")
 _MOST_BYTES = 64 * 2**20  # the published files have less than one MB
 
 
@@ -75,18 +76,33 @@ def read_vocabulary(path: Path) -> Vocabulary:
     return Vocabulary(str(path), _checked_ids(path, value["word2idx"]))
 
 
-def choose_vocabulary(vocabularies: Sequence[Vocabulary], rows: int, checkpoint: str) -> Vocabulary:
+def find_vocabularies(paths: Sequence[Path]) -> list[Vocabulary]:
+    """The vocabularies in files, and in folders (there ``*vocab*.json`` and ``*vocab*.pkl``)."""
+    files: list[Path] = []
+    for path in paths:
+        files.extend(sorted(f for p in _PATTERNS for f in path.glob(p)) if path.is_dir() else [path])
+    return [read_vocabulary(file) for file in files]
+
+
+def choose_vocabulary(
+    vocabularies: Sequence[Vocabulary], rows: int, checkpoint: str, added: int = 0
+) -> Vocabulary:
     """The one vocabulary with as many words as the checkpoint's embedding table has `rows`.
+
+    `added` of them are not in the files but already in `vocabularies`; errors speak of the files.
 
     Raises `InputError` when none has, or two that differ do: another vocabulary of the same data gives
     wrong words silently (VSRN's and SCAN's COCO vocabularies agree in the special words only).
     """
     if not vocabularies:
-        raise InputError(f"{checkpoint}: needs a vocabulary of {rows} words; none is given")
+        raise InputError(
+            f"{checkpoint}: needs a vocabulary of {rows - added} words, none is beside it (*vocab*.json, "
+            "*vocab*.pkl); give it with vocab=PATH"
+        )
     fitting = [vocabulary for vocabulary in vocabularies if len(vocabulary) == rows]
     if not fitting:
-        found = ", ".join(f"{vocabulary.source} has {len(vocabulary)}" for vocabulary in vocabularies)
-        raise InputError(f"{checkpoint}: needs a vocabulary of {rows} words; {found}")
+        found = ", ".join(f"{vocabulary.source} has {len(vocabulary) - added}" for vocabulary in vocabularies)
+        raise InputError(f"{checkpoint}: needs a vocabulary of {rows - added} words; {found}")
     if any(vocabulary.ids != fitting[0].ids for vocabulary in fitting):
         names = ", ".join(vocabulary.source for vocabulary in fitting)
         raise InputError(

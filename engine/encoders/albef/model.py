@@ -40,6 +40,7 @@ class Albef(nn.Module):
     def __init__(self, vision: VisionSizes, text: BertSizes, dim: int) -> None:
         super().__init__()
         self.image_size = 0
+        self.heads = (vision.heads, text.heads)
         self.sizes = text
         self.dim = dim
         self.visual_encoder = VisionTransformer(vision)
@@ -59,9 +60,12 @@ class Albef(nn.Module):
         hidden = self.text_encoder.run(embedded, mask, 0, self.sizes.first_cross_layer)
         return TextOutput(hidden, self.text_proj(hidden[:, 0]))
 
-    def match(self, image: Tensor, text: Tensor, mask: Tensor) -> Tensor:
-        """Logits [n, 2] (no match, match) of n pairs: image tokens and text states as the encoders give
-        them."""
+    def match(self, image: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+        """Logits [n, 2] (no match, match) of image tokens, one image for all or one a text, and n texts."""
+        return self.fuse(image, self.encode_text(ids, mask).hidden, mask)
+
+    def fuse(self, image: Tensor, text: Tensor, mask: Tensor) -> Tensor:
+        """`match` for text states that `encode_text` gave: the fusion layers alone."""
         first, stop = self.sizes.first_cross_layer, self.sizes.layers
         fused = self.text_encoder.run(text, mask, first, stop, image)
         logits: Tensor = self.itm_head(fused[:, 0])

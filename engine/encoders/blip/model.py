@@ -44,6 +44,17 @@ class Blip:
     words: int
 
     @property
+    def heads(self) -> tuple[int, int]:
+        """Attention heads of the image tower and of the text tower."""
+        config = self.network.config
+        return config.vision_config.num_attention_heads, config.text_config.num_attention_heads
+
+    @property
+    def positions(self) -> int:
+        """The longest text in tokens."""
+        return int(self.network.config.text_config.max_position_embeddings)
+
+    @property
     def match_token(self) -> int:
         """The id of ``[ENC]``, the last word, which stands first in a text that is matched with an image."""
         return self.words - 1
@@ -62,7 +73,7 @@ class Blip:
         return Output(hidden, self.network.text_proj(hidden[:, 0]))
 
     def match(self, image: Tensor, ids: Tensor, mask: Tensor, *, keep_first: bool = False) -> Tensor:
-        """Logits [n, 2] (no match, match) of n pairs of image tokens and token ids.
+        """Logits [n, 2] (no match, match) of image tokens, one image for all or one a text, and n texts.
 
         The first id is replaced by ``[ENC]`` as in the published evaluation; `keep_first` leaves ``[CLS]``
         there, which is what the library does, and gives other scores.

@@ -91,6 +91,7 @@ class BertText(nn.Module):
     def __init__(self, sizes: BertSizes, dim: int, pooling: PoolingSizes) -> None:
         super().__init__()
         self.dim = dim
+        self.heads = sizes.heads
         self.layers = sizes.layers
         self.bert = Bert(sizes)
         self.linear = nn.Linear(sizes.width, dim)

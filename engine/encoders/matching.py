@@ -1,0 +1,215 @@
+"""ALBEF and BLIP as a `Reranker`: two towers for the first stage, and a matching head for its shortlist."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL.Image import Image, Resampling
+from torch import Tensor, nn
+
+from engine.encoders.forward import Forward, Rows, batches_by_length, pad_ids, unit_rows
+from engine.encoders.registry import EncoderRequest
+from engine.encoders.scorer import Join, State
+from engine.encoders.weights import hash_weights
+from engine.encoders.wordpiece import WordPiece
+
+# of CLIP; both families resize to a square, bicubic, whatever the aspect
+_MEAN = np.array((0.48145466, 0.4578275, 0.40821073), dtype=np.float32)
+_STD = np.array((0.26862954, 0.26130258, 0.27577711), dtype=np.float32)
+SHORTLIST: Mapping[str, int] = {"coco": 256, "flickr30k": 128}
+_JOINS: Mapping[Join, str] = {"add": "its logit and the cosine", "replace": "its logit alone"}
+MATCH = 1  # column of the logit that says "these belong together"
+
+
+class TowerOutput(Protocol):
+    """Tokens [n, tokens, width] and the projected first token [n, dim]."""
+
+    @property
+    def hidden(self) -> Tensor:
+        """[n, tokens, width]."""
+
+    @property
+    def projected(self) -> Tensor:
+        """[n, dim]."""
+
+
+class MatchingModel(Protocol):
+    """The tensors of a family: what `engine.encoders.albef.model` and `engine.encoders.blip.model` load."""
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+
+    @property
+    def image_size(self) -> int:
+        """Side of an image in pixels."""
+
+    @property
+    def heads(self) -> tuple[int, int]:
+        """Attention heads of the image tower and of the text tower."""
+
+    def encode_image(self, pixels: Tensor) -> TowerOutput:
+        """float32 [n, 3, image_size, image_size]."""
+
+    def encode_text(self, ids: Tensor, mask: Tensor) -> TowerOutput:
+        """int64 [n, tokens] and a mask, 1 for true tokens."""
+
+    def match(self, image: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+        """Logits [n, 2] of image tokens [1 or n, tokens, width] and n texts."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a family does around its tensors.
+
+    `clean` gives the caption that is tokenised and whether words were cut; `longest` is in tokens.
+    """
+
+    clean: Callable[[str], tuple[str, bool]]
+    longest: int
+    join: Join
+
+
+class MatchingEncoder:
+    """A `Reranker` of one family.
+
+    In fp32 the result for an item is the same in every batch to 1e-6: padding is masked out exactly.
+    """
+
+    reads = "images"
+
+    def __init__(
+        self,
+        request: EncoderRequest,
+        forward: Forward,
+        model: MatchingModel,
+        module: nn.Module,
+        tokenizer: WordPiece,
+        recipe: Recipe,
+    ) -> None:
+        self._request, self._forward = request, forward
+        self._tokenizer, self._recipe = tokenizer, recipe
+        self._fingerprint = _fingerprint(request, model, module, tokenizer, recipe)
+        module.to(forward.device)
+        self._model = model
+
+    @property
+    def spec(self) -> str:
+        """The spec string it was found by."""
+        return self._request.spec
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+        return self._model.dim
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of weights, options, image size, vocabulary and precision."""
+        return self._fingerprint
+
+    @property
+    def join(self) -> Join:
+        """How a matching score joins the cosine of the first stage."""
+        return self._recipe.join
+
+    @property
+    def shortlist(self) -> Mapping[str, int]:
+        """Published shortlist lengths by data set."""
+        return SHORTLIST
+
+    @property
+    def description(self) -> Mapping[str, str]:
+        """What a reader should know of it, in words, by topic."""
+        side = self._model.image_size
+        return {
+            "images": f"{side} x {side}, squashed, bicubic, CLIP's mean and std",
+            "texts": f"{self._tokenizer.path.name} ({len(self._tokenizer):,} word pieces), cut at "
+            f"{self._recipe.longest} tokens",
+            "second stage": f"matching head: {_JOINS[self.join]}",
+            "computed": self._forward.describe(),
+        }
+
+    def prepare_image(self, image: Image) -> Tensor:
+        """float32 [3, side, side] of an RGB image: squashed to the model's size, normalised as CLIP's."""
+        side = self._model.image_size
+        pixels = np.asarray(image.resize((side, side), Resampling.BICUBIC), dtype=np.float32) / 255
+        return torch.from_numpy(((pixels - _MEAN) / _STD).transpose(2, 0, 1).copy())
+
+    def encode_images(self, images: Sequence[Any]) -> NDArray[np.float32]:
+        """float32 [n, dim], rows L2-normalised. Raises `InputError` for an embedding with no direction."""
+        batches = ((rows, output.projected) for rows, output in self._image_outputs(images))
+        return unit_rows(len(images), self.dim, "image", batches)
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """float32 [n, dim], rows L2-normalised; a text is cleaned and cut as the family does."""
+        return unit_rows(len(texts), self.dim, "text", self._text_vectors(texts))
+
+    def image_states(self, images: Sequence[Any]) -> list[State]:
+        """float32 [tokens, width] an image, for `score_pairs`."""
+        states: list[State] = []
+        for _, output in self._image_outputs(images):
+            states.extend(output.hidden.float().cpu().numpy())
+        return states
+
+    def score_pairs(self, image_state: State, texts: Sequence[str]) -> NDArray[np.float32]:
+        """float32 [texts]: the logit of the matching head for the image with each text."""
+        image = torch.from_numpy(image_state[None]).to(self._forward.device)
+        scores = np.empty(len(texts), dtype=np.float32)
+        for rows, ids, mask in self._token_batches(texts):
+            with self._forward.passes():
+                logits = self._model.match(image, ids, mask)
+            scores[rows] = logits[:, MATCH].float().cpu().numpy()
+        return scores
+
+    def is_cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """bool [texts]: which of them the model reads without their end."""
+        return np.array([self._tokens(text)[1] for text in texts], dtype=np.bool_)
+
+    def _tokens(self, text: str) -> tuple[list[int], bool]:
+        cleaned, words_cut = self._recipe.clean(text)
+        ids, pieces_cut = self._tokenizer.encode(cleaned, self._recipe.longest)
+        return ids, words_cut or pieces_cut
+
+    def _image_outputs(self, images: Sequence[Any]) -> Iterator[tuple[Rows, TowerOutput]]:
+        size = self._forward.batch_size
+        for start in range(0, len(images), size):
+            pixels = torch.stack(list(images[start : start + size])).to(self._forward.device)
+            with self._forward.passes():
+                output = self._model.encode_image(pixels)
+            yield np.arange(start, start + len(pixels)), output
+
+    def _text_vectors(self, texts: Sequence[str]) -> Iterator[tuple[Rows, Tensor]]:
+        for rows, ids, mask in self._token_batches(texts):
+            with self._forward.passes():
+                vectors = self._model.encode_text(ids, mask).projected
+            yield rows, vectors
+
+    def _token_batches(self, texts: Sequence[str]) -> Iterator[tuple[Rows, Tensor, Tensor]]:
+        tokens = [self._tokens(text)[0] for text in texts]
+        for rows in batches_by_length([len(ids) for ids in tokens], self._forward.batch_size):
+            ids, lengths = pad_ids([tokens[row] for row in rows], self._forward.device)
+            places = torch.arange(ids.shape[1], device=ids.device)
+            yield rows, ids, (places < lengths.to(ids.device)[:, None]).to(torch.int64)
+
+
+def _fingerprint(
+    request: EncoderRequest, model: MatchingModel, module: nn.Module, tokenizer: WordPiece, recipe: Recipe
+) -> str:
+    parts = {
+        "family": request.family,
+        "weights": hash_weights(module),
+        "heads": model.heads,
+        "image_size": model.image_size,
+        "longest_text": recipe.longest,
+        "vocabulary": tokenizer.fingerprint,
+        "precision": request.precision,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,35 @@
+"""The families of pair scorers, and how a spec string becomes one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import cast
+
+from engine.encoders.registry import DEFAULT_BATCH_SIZE, PRECISIONS, EncoderRequest, parse_spec
+from engine.encoders.scorer import PairScorer
+from engine.errors import unknown_name
+
+# family -> module with a function `open_scorer`
+SCORERS: Mapping[str, str] = {
+    "saf": "engine.encoders.sgraf.scorer",
+    "saf+sgr": "engine.encoders.sgraf.scorer",
+    "sgr": "engine.encoders.sgraf.scorer",
+}
+
+
+def open_pair_scorer(
+    spec: str, *, device: str = "auto", precision: str = "fp32", batch_size: int = DEFAULT_BATCH_SIZE
+) -> PairScorer:
+    """The pair scorer of a spec ``family:PATH[:options]``; options as in `open_encoder`.
+
+    Raises `InputError` for a spec that is not one, an unknown family or precision, and for whatever the
+    family cannot open.
+    """
+    family, name, weights = parse_spec(spec)
+    if precision not in PRECISIONS:
+        raise unknown_name("precision", precision, PRECISIONS)
+    if family not in SCORERS:
+        raise unknown_name("family of pair scorers", family, SCORERS)
+    request = EncoderRequest(family, name, weights, device, precision, batch_size)
+    return cast(PairScorer, import_module(SCORERS[family]).open_scorer(request))

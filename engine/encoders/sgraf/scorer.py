@@ -1,0 +1,178 @@
+"""SGRAF as a `PairScorer`: ``saf:PATH``, ``sgr:PATH``, and their mean ``saf+sgr:SAF_PATH+SGR_PATH``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.encoders.forward import Forward, batches_by_length, open_forward, pad_features, pad_ids
+from engine.encoders.options import checkpoint_paths, read_options
+from engine.encoders.regions import ImageInput, check_regions
+from engine.encoders.registry import EncoderRequest
+from engine.encoders.scorer import State
+from engine.encoders.sgraf.model import Sgraf, load_sgraf
+from engine.encoders.vocabulary import Vocabulary, choose_vocabulary, find_vocabularies
+from engine.encoders.weights import hash_weights
+from engine.encoders.words import lower_ascii, split_words
+from engine.errors import InputError
+
+OPTIONS = ("vocab",)
+FAMILIES: Mapping[str, tuple[str, ...]] = {"saf": ("saf",), "sgr": ("sgr",), "saf+sgr": ("saf", "sgr")}
+_PAIRS_A_STEP = 1024  # about 100 MB of activations at the published width
+
+
+def open_scorer(request: EncoderRequest) -> SgrafScorer:
+    """Open one checkpoint, or one of each for the ensemble. Raises `InputError`.
+
+    Vocabularies are looked for beside the first checkpoint where ``vocab`` is not given.
+    """
+    members = FAMILIES[request.family]
+    paths = checkpoint_paths(request, len(members))
+    if len(paths) != len(members):
+        raise InputError(
+            f"{request.spec}: expected {len(members)} checkpoints joined by + ({', '.join(members)})"
+        )
+    options = read_options(request, OPTIONS)
+    forward = open_forward(request)
+    models = [load_sgraf(path, member) for path, member in zip(paths, members, strict=True)]
+    first = models[0]
+    if any((model.feature_dim, model.regions) != (first.feature_dim, first.regions) for model in models):
+        raise InputError(
+            f"{request.spec}: the two models read features of another shape; they do not belong together"
+        )
+    files = find_vocabularies(options.paths("vocab") or [paths[0].parent])
+    words = [
+        choose_vocabulary(files, model.words, str(path)) for path, model in zip(paths, models, strict=True)
+    ]
+    return SgrafScorer(request, forward, models, words)
+
+
+def open_family(request: EncoderRequest) -> NoReturn:
+    """Raise `InputError`: there is no encoder in this family."""
+    raise InputError(
+        f"{request.spec}: the family '{request.family}' scores pairs and has no embedding; "
+        "it cannot fill a store"
+    )
+
+
+class SgrafScorer:
+    """SAF, SGR or their ensemble, whose score is the mean of the two. Scores are in (0, 1), no cosines.
+
+    A state holds the states of all models, side by side: [regions, width of each and all] for an image,
+    likewise the words of a text (both models read the same words, each by its own vocabulary).
+    """
+
+    reads: ImageInput = "regions"
+
+    def __init__(
+        self,
+        request: EncoderRequest,
+        forward: Forward,
+        models: Sequence[Sgraf],
+        words: Sequence[Vocabulary],
+    ) -> None:
+        self._request, self._forward = request, forward
+        self._models, self._words = models, words
+        self._widths = [model.image.fc.out_features for model in models]
+        self._fingerprint = _fingerprint(request, models, words)
+        for model in models:
+            for module in (model.image, model.text, model.similarity):
+                module.to(forward.device)
+
+    @property
+    def spec(self) -> str:
+        """The spec string it was found by."""
+        return self._request.spec
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of weights, vocabularies and precision."""
+        return self._fingerprint
+
+    @property
+    def description(self) -> Mapping[str, str]:
+        """What a reader should know of it, in words, by topic."""
+        first = self._models[0]
+        return {
+            "images": f"features of {first.feature_dim} values, {first.regions} regions in their order",
+            "texts": f"words of {', '.join(words.source for words in self._words)}",
+            "score": "of each pair, in (0, 1)"
+            + (", the mean of two models" if len(self._models) > 1 else ""),
+            "computed": self._forward.describe(),
+        }
+
+    def prepare_image(self, image: Any) -> NDArray[np.float32]:
+        """The checked features float32 [regions, dim]; `InputError` for another number of regions."""
+        return check_regions(image, self.spec, self._models[0].feature_dim, self._models[0].regions)
+
+    def image_states(self, images: Sequence[Any]) -> list[State]:
+        """float32 [regions, width] an image."""
+        states: list[State] = []
+        size = self._forward.batch_size
+        for start in range(0, len(images), size):
+            features, _ = pad_features(images[start : start + size], self._forward.device)
+            with self._forward.passes():
+                parts = [model.image(features).float() for model in self._models]
+            states.extend(torch.cat(parts, dim=-1).cpu().numpy())
+        return states
+
+    def text_states(self, texts: Sequence[str]) -> list[State]:
+        """float32 [words, width] a text; nothing is cut."""
+        by_model = [
+            self._word_states(model, words, texts)
+            for model, words in zip(self._models, self._words, strict=True)
+        ]
+        return [np.concatenate(states, axis=-1) for states in zip(*by_model, strict=True)]
+
+    def score_block(self, image_states: Sequence[State], text_states: Sequence[State]) -> NDArray[np.float32]:
+        """float32 [images, texts]: scores of any images with any texts."""
+        scores = np.empty((len(image_states), len(text_states)), dtype=np.float32)
+        if not scores.size:
+            return scores
+        images = torch.from_numpy(np.stack(image_states)).to(self._forward.device)
+        step = max(1, _PAIRS_A_STEP // len(images))
+        for rows in batches_by_length([len(state) for state in text_states], step, equal=True):
+            words = torch.from_numpy(np.stack([text_states[row] for row in rows])).to(self._forward.device)
+            scores[:, rows] = self._mean_scores(images, words).cpu().numpy()
+        return scores
+
+    def _mean_scores(self, images: Tensor, words: Tensor) -> Tensor:
+        regions, tokens = images.split(self._widths, dim=-1), words.split(self._widths, dim=-1)
+        total = torch.zeros(len(images), len(words), device=images.device)
+        for model, mine, theirs in zip(self._models, regions, tokens, strict=True):
+            for start in range(0, len(images), _PAIRS_A_STEP):
+                part = mine[start : start + _PAIRS_A_STEP]
+                with self._forward.passes():
+                    vectors = model.similarity.global_image(part)
+                    total[start : start + _PAIRS_A_STEP] += model.similarity(part, vectors, theirs).float()
+        return total / len(self._models)
+
+    def _word_states(self, model: Sgraf, words: Vocabulary, texts: Sequence[str]) -> list[State]:
+        tokens = [words.encode(split_words(lower_ascii(text))) for text in texts]
+        states: dict[int, State] = {}
+        for rows in batches_by_length([len(ids) for ids in tokens], self._forward.batch_size):
+            ids, lengths = pad_ids([tokens[row] for row in rows], self._forward.device)
+            with self._forward.passes():
+                padded = model.text(ids, lengths).float().cpu().numpy()
+            states.update((int(row), padded[n, : len(tokens[row])]) for n, row in enumerate(rows))
+        return [states[row] for row in range(len(texts))]
+
+
+def _fingerprint(request: EncoderRequest, models: Sequence[Sgraf], words: Sequence[Vocabulary]) -> str:
+    parts = {
+        "family": request.family,
+        "weights": [
+            hash_weights(module) for model in models for module in (model.image, model.text, model.similarity)
+        ],
+        "norms": [(model.image.norm, model.text.norm) for model in models],
+        "vocabularies": [vocabulary.fingerprint for vocabulary in words],
+        "precision": request.precision,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

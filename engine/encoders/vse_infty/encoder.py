@@ -1,0 +1,204 @@
+"""The VSE-infinity family: ``vse_infty:PATH[:vocab=PATH,image_size=512]``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL.Image import Image
+from torch import Tensor, nn
+from torch.nn import functional
+
+from engine.encoders.forward import (
+    Forward,
+    Rows,
+    batches_by_length,
+    open_forward,
+    pad_features,
+    pad_ids,
+    unit_rows,
+)
+from engine.encoders.options import CheckpointOptions, checkpoint_paths, read_options
+from engine.encoders.regions import ImageInput, check_regions
+from engine.encoders.registry import EncoderRequest
+from engine.encoders.vocabulary import MASK, choose_vocabulary, find_vocabularies
+from engine.encoders.vse_infty.model import VseInfty, load_vse_infty, normalised
+from engine.encoders.weights import hash_weights
+from engine.encoders.wordpiece import read_wordpiece
+from engine.encoders.words import split_words
+from engine.errors import InputError
+
+OPTIONS = ("vocab", "image_size", "text_heads")
+# of the 'detector' backbone: blue, green, red
+_MEANS = np.array((102.9801, 115.9465, 122.7717), dtype=np.float32)
+
+Tokenise = Callable[[str], list[int]]
+
+
+def open_family(request: EncoderRequest) -> VseInftyEncoder:
+    """Open a VSE-infinity checkpoint. Raises `InputError`.
+
+    BERT models need ``vocab.txt``, GRU models the vocabulary they were trained with, JSON or pickle; both are
+    looked for beside the checkpoint where ``vocab`` is not given.
+    """
+    (path,) = checkpoint_paths(request, 1)
+    options = read_options(request, OPTIONS)
+    forward = open_forward(request)
+    model = load_vse_infty(
+        path, image_size=options.number("image_size"), text_heads=options.number("text_heads")
+    )
+    find = _read_words if model.positions is None else _read_word_pieces
+    tokenise, vocabulary = find(path, options, model)
+    return VseInftyEncoder(request, forward, model, tokenise, vocabulary)
+
+
+def _read_word_pieces(path: Path, options: CheckpointOptions, model: VseInfty) -> tuple[Tokenise, str]:
+    pieces = read_wordpiece(options.path("vocab", path.parent / "vocab.txt"), model.words, path)
+    return lambda text: pieces.encode(text)[0], pieces.fingerprint
+
+
+def _read_words(path: Path, options: CheckpointOptions, model: VseInfty) -> tuple[Tokenise, str]:
+    """The published code adds ``<mask>`` behind the words of the file before it makes the model."""
+    files = find_vocabularies(options.paths("vocab") or [path.parent])
+    extended = [vocabulary.with_word(MASK) for vocabulary in files]
+    words = choose_vocabulary(extended, model.words, str(path), added=1)
+    return lambda text: words.encode(split_words(text.lower())), words.fingerprint
+
+
+class VseInftyEncoder:
+    """A VSE-infinity model as an `Encoder`.
+
+    `reads` says what an image is to it: an image for a grid model with its backbone, else precomputed
+    features [regions or grid cells, dim], any number of them. Nothing is cut: a text longer than BERT's
+    positions is an error, as it is (an index error) in the published code.
+    """
+
+    def __init__(
+        self,
+        request: EncoderRequest,
+        forward: Forward,
+        model: VseInfty,
+        tokenise: Tokenise,
+        vocabulary: str,
+    ) -> None:
+        self._request, self._forward = request, forward
+        self._model, self._tokenise = model, tokenise
+        self._fingerprint = _fingerprint(request, model, vocabulary)
+        for module in _modules(model):
+            module.to(forward.device)
+
+    @property
+    def spec(self) -> str:
+        """The spec string it was found by."""
+        return self._request.spec
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding."""
+        return self._model.dim
+
+    @property
+    def reads(self) -> ImageInput:
+        """What `prepare_image` takes: an RGB image, or features."""
+        return "regions" if self._model.backbone is None else "images"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of weights, attention heads, image size, vocabulary and precision."""
+        return self._fingerprint
+
+    @property
+    def description(self) -> Mapping[str, str]:
+        """What a reader should know of it, in words, by topic."""
+        size = self._model.image_size
+        features = (
+            f"features of {self._model.feature_dim} values, {'grid cells' if self._model.grid else 'regions'}"
+        )
+        return {
+            "images": features if self.reads == "regions" else f"{size} x {size}, squashed, bilinear, BGR",
+            "texts": "BERT" if self._model.positions else "words and a GRU",
+            "computed": self._forward.describe(),
+        }
+
+    def prepare_image(self, image: Any) -> Any:
+        """float32 [3, side, side] of an RGB image, or the checked features float32 [regions, dim]."""
+        if self.reads == "regions":
+            return check_regions(image, self.spec, self._model.feature_dim)
+        return _detector_pixels(image, self._model.image_size)
+
+    def encode_images(self, images: Sequence[Any]) -> NDArray[np.float32]:
+        """float32 [n, dim], rows L2-normalised. Raises `InputError` for an embedding with no direction."""
+        vectors = self._feature_vectors if self.reads == "regions" else self._pixel_vectors
+        return unit_rows(len(images), self.dim, "image", vectors(images))
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """float32 [n, dim], rows L2-normalised. Raises `InputError` for a text longer than BERT's
+        positions."""
+        tokens = [self._tokenise(text) for text in texts]
+        self._check_lengths(texts, tokens)
+        return unit_rows(len(texts), self.dim, "text", self._text_vectors(tokens))
+
+    def _feature_vectors(self, images: Sequence[NDArray[np.float32]]) -> Iterator[tuple[Rows, Tensor]]:
+        for rows in batches_by_length([len(image) for image in images], self._forward.batch_size):
+            features, lengths = pad_features([images[row] for row in rows], self._forward.device)
+            with self._forward.passes():
+                vectors = normalised(self._model.head(features, lengths).vectors)
+            yield rows, vectors
+
+    def _pixel_vectors(self, images: Sequence[Tensor]) -> Iterator[tuple[Rows, Tensor]]:
+        size = self._forward.batch_size
+        for start in range(0, len(images), size):
+            pixels = torch.stack(list(images[start : start + size])).to(self._forward.device)
+            with self._forward.passes():
+                cells = self._model.grid_cells(pixels)
+                lengths = torch.full((len(cells),), cells.shape[1])
+                vectors = normalised(self._model.head(cells, lengths).vectors)
+            yield np.arange(start, start + len(pixels)), vectors
+
+    def _text_vectors(self, tokens: Sequence[list[int]]) -> Iterator[tuple[Rows, Tensor]]:
+        for rows in batches_by_length([len(ids) for ids in tokens], self._forward.batch_size):
+            ids, lengths = pad_ids([tokens[row] for row in rows], self._forward.device)
+            with self._forward.passes():
+                vectors = normalised(self._model.text(ids, lengths).vectors)
+            yield rows, vectors
+
+    def _check_lengths(self, texts: Sequence[str], tokens: Sequence[list[int]]) -> None:
+        most = self._model.positions
+        for text, ids in zip(texts, tokens, strict=True):
+            if most is not None and len(ids) > most:
+                raise InputError(
+                    f"{self.spec}: the text {text[:40]!r}... has {len(ids)} tokens; the model reads at "
+                    f"most {most}, and its published code does not cut"
+                )
+
+
+def _detector_pixels(image: Image, side: int) -> Tensor:
+    """float32 [3, side, side], blue green red, minus the means, not scaled.
+
+    Bilinear between pixel centres without antialiasing, as OpenCV resizes; the aspect is not kept.
+    """
+    values = np.asarray(image, dtype=np.float32)[:, :, ::-1] - _MEANS
+    pixels = torch.from_numpy(values.transpose(2, 0, 1).copy())[None]
+    return functional.interpolate(pixels, size=(side, side), mode="bilinear", align_corners=False)[0]
+
+
+def _modules(model: VseInfty) -> list[nn.Module]:
+    return [module for module in (model.head, model.backbone, model.text) if module is not None]
+
+
+def _fingerprint(request: EncoderRequest, model: VseInfty, vocabulary: str) -> str:
+    parts = {
+        "family": request.family,
+        "weights": [hash_weights(module) for module in _modules(model)],
+        "heads": getattr(model.text, "heads", None),
+        "image_size": None if model.backbone is None else model.image_size,
+        "vocabulary": vocabulary,
+        "precision": request.precision,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
