@@ -1,0 +1,291 @@
+"""`itrstress embed`: encode a corpus and its variants into a store."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from engine.corpus.images import check_image_folder
+from engine.corpus.normalise import NORMALISATIONS
+from engine.corpus.read import DEFAULT_SPLIT, read_corpus
+from engine.corpus.registry import READERS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from engine.corpus.corpus import Corpus
+    from engine.encoders.encoder import Encoder
+    from engine.store.embed import EmbedReport, SetCount
+
+PATH = click.Path(path_type=Path)
+MOST_WORKERS = 8
+LINES_OF_PROGRESS = 10
+SET_COLUMNS = ("set", "rows", "there before", "encoded", "equal text", "skipped", "pending")
+STAGES = ("plan", "decode", "encode", "write", "untracked")
+
+
+@click.command("embed")
+@click.option(
+    "--model", required=True, metavar="SPEC", help="family:name:weights, such as open_clip:ViT-B-32:openai."
+)
+@click.option(
+    "--corpus", "corpus_file", required=True, type=PATH, metavar="PATH", help="The captioned image set."
+)
+@click.option(
+    "--images", "image_folder", required=True, type=PATH, metavar="DIR", help="The folder of its images."
+)
+@click.option("--out", required=True, type=PATH, metavar="STORE.h5", help="The store to write, or to finish.")
+@click.option("--reader", metavar="NAME", help=f"Layout of the corpus file: {', '.join(READERS)}.")
+@click.option("--split", default=DEFAULT_SPLIT, show_default=True, help="Part of a Karpathy file, or all.")
+@click.option(
+    "--normalisation",
+    metavar="NAME",
+    default="raw",
+    show_default=True,
+    help=f"What is done to every text before it is encoded: {', '.join(NORMALISATIONS)}.",
+)
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="SPEC",
+    help="A variant, such as mix:0.9:seed=1. Repeatable.",
+)
+@click.option(
+    "--precision", default="fp32", show_default=True, metavar="NAME", help="fp32, bf16 or fp16 (autocast)."
+)
+@click.option(
+    "--device", default="auto", show_default=True, metavar="NAME", help="auto, cpu, cuda, cuda:N or mps."
+)
+@click.option(
+    "--batch-size",
+    default=64,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Items through the model at once.",
+)
+@click.option(
+    "--workers",
+    default=None,
+    type=click.IntRange(min=1),
+    help=f"Threads that decode images. [default: one a core, at most {MOST_WORKERS}]",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float16"]),
+    default="float32",
+    show_default=True,
+    help="How rows are kept.",
+)
+@click.option(
+    "--preprocess",
+    metavar="NAME",
+    help="Image preprocessing where the checkpoint has none, such as openai or imagenet,resize=squash.",
+)
+@click.option(
+    "--skip-unreadable", is_flag=True, help="Leave images that cannot be read out, with their captions."
+)
+@click.option("--force", is_flag=True, help="Replace a store, or sets in it, made from something else.")
+def command(
+    model: str,
+    corpus_file: Path,
+    image_folder: Path,
+    out: Path,
+    reader: str | None,
+    split: str,
+    normalisation: str,
+    variants: tuple[str, ...],
+    precision: str,
+    device: str,
+    batch_size: int,
+    workers: int | None,
+    dtype: str,
+    preprocess: str | None,
+    skip_unreadable: bool,
+    force: bool,
+) -> None:
+    """Encode a corpus and its variants into a store.
+
+    What the store already holds is not encoded again; a run that was stopped or killed goes on where it was
+    when the same command is given again. Equal texts are encoded once.
+    """
+    from engine.encoders.registry import open_encoder
+    from engine.store.embed import UnreadableImagesError, embed
+    from engine.variants.registry import make_variant
+
+    check_image_folder(image_folder)
+    corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)
+    made = [make_variant(spec) for spec in variants]
+    encoder = open_encoder(
+        model, device=device, precision=precision, batch_size=batch_size, preprocess=preprocess
+    )
+    for line in introduction(encoder, corpus, out):
+        click.echo(line)
+    try:
+        with progress() as on_progress:
+            report = embed(
+                encoder,
+                corpus,
+                image_folder,
+                made,
+                out,
+                batch_size=batch_size,
+                workers=workers or min(MOST_WORKERS, os.cpu_count() or 1),
+                dtype="float16" if dtype == "float16" else "float32",
+                skip_unreadable=skip_unreadable,
+                force=force,
+                progress=on_progress,
+            )
+    except UnreadableImagesError as error:
+        show(error.report)
+        raise
+    show(report)
+
+
+def introduction(encoder: Encoder, corpus: Corpus, out: Path) -> Iterator[str]:
+    """What is about to be done, in words."""
+    from engine.encoders.registry import describe_encoder
+
+    yield f"model   {encoder.spec} ({encoder.dim} dimensions, fingerprint {encoder.fingerprint[:12]})"
+    for topic, words in describe_encoder(encoder).items():
+        yield f"          {topic:<11}{words}"
+    yield (
+        f"corpus  {corpus.name}: {len(corpus.images):,} images, {len(corpus.captions):,} captions, "
+        f"text {corpus.normalisation}"
+    )
+    yield f"store   {out} ({'is there: what it holds is kept' if out.exists() else 'new'})"
+
+
+# ---------------------------------------------------------------- progress
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Progress on standard error: bars on a terminal, else a line after every tenth of the work."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield ProgressLines()
+        return
+    with bars(console) as update:
+        yield update
+
+
+@contextmanager
+def bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """One bar for texts and one for images, with the rate and the remaining time."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class RateColumn(TextColumn):
+        """Items a second."""
+
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:.1f}/s" if task.speed else "")
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        RateColumn(""),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=60) as view:
+        tasks = {}
+
+        def update(kind: str, done: int, total: int) -> None:
+            if kind not in tasks:
+                tasks[kind] = view.add_task(kind, total=total)
+            view.update(tasks[kind], completed=done)
+
+        yield update
+
+
+class ProgressLines:
+    """A line after every tenth of the work, with the rate and the remaining time."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, tuple[float, int]] = {}
+        self._tenth: dict[str, int] = {}
+
+    def __call__(self, kind: str, done: int, total: int) -> None:
+        """Take note of `done` of `total` items; see `engine.store.embed.Progress`."""
+        now = time.monotonic()
+        if kind not in self._started:  # the first batch warms up and would spoil the rate
+            self._started[kind], self._tenth[kind] = (now, done), 0
+        tenth = done * LINES_OF_PROGRESS // total
+        if tenth == self._tenth[kind]:
+            return
+        self._tenth[kind] = tenth
+        started, first = self._started[kind]
+        rate = (done - first) / (now - started) if now > started else 0.0
+        tail = f", {rate:,.1f} a second, {duration((total - done) / rate)} left" if rate else ""
+        click.echo(f"{kind} {done:,} of {total:,}{tail}", err=True)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words for people: ``45 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+# ---------------------------------------------------------------- the report
+
+
+def show(report: EmbedReport) -> None:
+    """Print what a run did."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in SET_COLUMNS:
+        table.add_column(column, justify="left" if column == "set" else "right", no_wrap=True)
+    for label, count in report.sets.items():
+        table.add_row(label, *(f"{number:,}" for number in numbers(count)))
+    console = Console(highlight=False)
+    console.print(table, soft_wrap=True)
+    for line in remarks(report):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def numbers(count: SetCount) -> Sequence[int]:
+    """One number for each of `SET_COLUMNS` but the first."""
+    skipped = count.left_out + count.skipped
+    return count.rows, count.there, count.encoded, count.copied, skipped, count.pending
+
+
+def remarks(report: EmbedReport) -> Iterator[str]:
+    """What the table does not say."""
+    for label, rows in report.damaged.items():
+        yield f"{label}: {rows:,} damaged rows were encoded again"
+    left_out = sum(count.left_out for count in report.sets.values())
+    if left_out:
+        yield f"{left_out:,} rows skipped as unreadable by an earlier run; --force encodes these sets anew"
+    for file, reason in report.unreadable.items():
+        yield f"cannot be read: {file}: {reason}"
+    yield time_split(report.seconds, report.decoder_seconds)
+    if report.images_per_second:
+        yield f"{report.images_per_second:,.1f} images a second"
+    if not report.pending:
+        size = report.path.stat().st_size
+        yield f"wrote {report.path} ({size:,} bytes); next: itrstress evaluate {report.path}"
+
+
+def time_split(seconds: Mapping[str, float], decoder_seconds: float) -> str:
+    """One line: where the time went."""
+    stages = ", ".join(f"{stage} {seconds.get(stage, 0.0):.1f}" for stage in STAGES)
+    return (
+        f"time {seconds['total']:.1f} s: {stages} (decode is the waiting; "
+        f"the decoding threads worked {decoder_seconds:.1f} s beside the model)"
+    )

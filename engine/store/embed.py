@@ -1,0 +1,544 @@
+"""From a corpus and an encoder to a store: what is pending is encoded, nothing twice.
+
+Work is cut into units: in each set, `batch_size` texts that are new to it, or the items made from
+`batch_size` neighbouring images. Units depend on the plans and the batch size alone, never on what is
+complete, so a run that was killed and resumed computes the same batches, and so the same bytes, as one that
+was not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL.Image import Image
+
+from engine.corpus.corpus import Corpus
+from engine.corpus.images import UnreadableImage, check_image_folder, find_image, open_image
+from engine.encoders.encoder import Encoder
+from engine.errors import InputError
+from engine.store.plans import original_plans, variant_plan
+from engine.store.raw import runs
+from engine.store.reader import Store, open_store
+from engine.store.schema import COMPLETE, ORIGINAL, SetPlan, StoredDtype, StoreHeader
+from engine.store.writer import StoreWriter, open_writer
+from engine.variants.variant import ImageRecipe, Variant, VariantItems
+
+NAMES_SHOWN = 10
+COPY_ROWS = 4096
+JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
+PNG_START, PNG_END = b"\x89PNG", b"IEND"
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being worked on ("images", "texts"), how many items are done, and how many "
+"there are."""
+
+
+@dataclass
+class SetCount:
+    """What became of the `rows` of one set.
+
+    Before the run, `there` were complete and `left_out` skipped as unreadable. In it, `encoded` went through
+    the model, `copied` have the embedding of an equal text, and `skipped` cannot be read.
+    """
+
+    rows: int
+    there: int
+    left_out: int
+    encoded: int = 0
+    copied: int = 0
+    skipped: int = 0
+
+    @property
+    def pending(self) -> int:
+        """Rows that still have no embedding."""
+        return self.rows - self.there - self.left_out - self.encoded - self.copied - self.skipped
+
+
+@dataclass(frozen=True)
+class EmbedReport:
+    """What a run did.
+
+    `sets` maps ``<modality>/<name>`` to its counts, `unreadable` files to reasons. `seconds` are wall seconds
+    by stage: "plan" (variants, file digests, layout), "decode" (waiting for the decoders), "encode", "write",
+    "untracked" and "total". `decoder_seconds` is what all decoder threads together worked, mostly while the
+    model did. `forwarded` counts what went through the model by kind ("images", "texts"), `images_per_second`
+    is over the image part of the run. `damaged` maps sets to rows that had lost their checksum and were
+    encoded again.
+    """
+
+    path: Path
+    sets: Mapping[str, SetCount]
+    unreadable: Mapping[str, str]
+    forwarded: Mapping[str, int]
+    seconds: Mapping[str, float]
+    decoder_seconds: float
+    images_per_second: float
+    damaged: Mapping[str, int]
+
+    @property
+    def pending(self) -> int:
+        """Rows of all sets that still have no embedding."""
+        return sum(count.pending for count in self.sets.values())
+
+
+class UnreadableImagesError(InputError):
+    """Images that could not be read; everything else is complete. `report` says what was done."""
+
+    def __init__(self, report: EmbedReport) -> None:
+        reasons = report.unreadable
+        shown = "; ".join(f"{file} ({reason})" for file, reason in list(reasons.items())[:NAMES_SHOWN])
+        rest = f"; and {len(reasons) - NAMES_SHOWN:,} more" if len(reasons) > NAMES_SHOWN else ""
+        super().__init__(
+            f"{len(reasons):,} image(s) cannot be read: {shown}{rest}; everything else is in {report.path}; "
+            "put whole files there and run the same command again, or leave them out with --skip-unreadable"
+        )
+        self.report = report
+
+
+def embed(
+    encoder: Encoder,
+    corpus: Corpus,
+    image_folder: str | Path,
+    variants: Sequence[Variant],
+    path: str | Path,
+    *,
+    batch_size: int,
+    workers: int,
+    dtype: StoredDtype = "float32",
+    skip_unreadable: bool = False,
+    force: bool = False,
+    progress: Progress = lambda what, done, total: None,
+) -> EmbedReport:
+    """Encode a corpus and its variants into the store at `path`, or finish one.
+
+    `batch_size` items go through the encoder at once (give the encoder the same); `workers` threads decode
+    images. Equal texts are encoded once, whichever captions and variants they are in, those already in the
+    store included. An image file counts as its bytes: another file under the same name is an error, not a
+    silent reuse. Where a file was missing or cut off when the store was laid out there is no digest of it, so
+    that it can be put right and the run resumed.
+
+    Raises `UnreadableImagesError` at the end, when all else is complete, unless `skip_unreadable`, which
+    records them in the store; `InputError` as `open_writer` does, with `force` as there. A kill at any moment
+    loses at most the batch at hand.
+    """
+    folder = check_image_folder(image_folder)
+    clock = Stages()
+    with clock.stage("plan"):
+        digests = image_digests(corpus, folder, None if force else Path(path), workers)
+        work = plan_work(corpus, variants, digests)
+        header = StoreHeader(
+            encoder_spec=encoder.spec,
+            encoder_fingerprint=encoder.fingerprint,
+            dim=encoder.dim,
+            corpus_name=corpus.name,
+            corpus_fingerprint=corpus.fingerprint,
+            normalisation=corpus.normalisation,
+            dtype=dtype,
+            corpus_source="" if corpus.source is None else str(corpus.source),
+        )
+        writer = open_writer(path, header, [*work.captions, *work.images], force=force)
+    with writer:
+        run = Run(encoder, corpus, folder, writer, work, batch_size, clock, progress)
+        run.encode_captions()
+        run.encode_images(workers, skip_unreadable)
+        report = run.report()
+    if report.unreadable and not skip_unreadable:
+        raise UnreadableImagesError(report)
+    return report
+
+
+# ---------------------------------------------------------------- what is to be done
+
+
+@dataclass(frozen=True)
+class Work:
+    """The plans of all sets, originals first, and the items of the image variants by the set's name."""
+
+    captions: tuple[SetPlan, ...]
+    images: tuple[SetPlan, ...]
+    recipes: Mapping[str, VariantItems]
+
+
+def plan_work(corpus: Corpus, variants: Sequence[Variant], digests: Sequence[str] | None) -> Work:
+    """Apply the variants and plan every set. Raises `InputError` as the variants do."""
+    applied = [(variant, variant.apply(corpus)) for variant in variants]
+    images, captions = original_plans(corpus, digests)
+    planned = {"images": [images], "captions": [captions]}
+    for variant, items in applied:
+        planned[variant.modality].append(variant_plan(corpus, variant, items, digests))
+    recipes = {variant.name: items for variant, items in applied if variant.modality == "images"}
+    return Work(tuple(planned["captions"]), tuple(planned["images"]), recipes)
+
+
+def image_digests(corpus: Corpus, folder: Path, resumed: Path | None, workers: int) -> tuple[str, ...] | None:
+    """What the key of a store says of the image files, one an image: see `file_digest`.
+
+    Where the `resumed` store has no digest of a file, none is given; None when it has none at all (an
+    import).
+    """
+    with ThreadPoolExecutor(workers) as threads:
+        digests = tuple(threads.map(lambda image: file_digest(folder, image.file), corpus.images))
+    there = None if resumed is None else stored_digests(resumed)
+    if there is None:
+        return digests
+    if there == ():
+        return None
+    return tuple(new if old else "" for old, new in zip(there, digests, strict=False)) + digests[len(there) :]
+
+
+def file_digest(folder: Path, file: str) -> str:
+    """SHA-256 (hex) of an image file's bytes; "" when it is not there or shows that it is cut off."""
+    try:
+        data = find_image(folder, file).path.read_bytes()
+    except (UnreadableImage, OSError):
+        return ""
+    for start, end in ((JPEG_START, JPEG_END), (PNG_START, PNG_END)):
+        if data.startswith(start) and end not in data[-1024:]:
+            return ""
+    return hashlib.sha256(data).hexdigest()
+
+
+def stored_digests(path: Path) -> tuple[str, ...] | None:
+    """The digests of the original images in a store, () when it keeps none, None when there is no "
+    "such set."""
+    if not path.is_file():
+        return None
+    try:
+        with open_store(path) as store:
+            return store.load("images", ORIGINAL, complete=False).content_digest or ()
+    except InputError:
+        return None  # the writer says what is wrong with it
+
+
+# ---------------------------------------------------------------- doing it
+
+
+class Stages:
+    """Wall seconds by stage, from its creation on; stages do not nest."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+        self._seconds: dict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time the block as part of the stage `name`."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] += time.perf_counter() - started
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds by stage, then what no stage covers, then all."""
+        total = time.perf_counter() - self._started
+        return {**self._seconds, "untracked": total - sum(self._seconds.values()), "total": total}
+
+
+@dataclass
+class Run:
+    """One run over an open writer."""
+
+    encoder: Encoder
+    corpus: Corpus
+    folder: Path
+    writer: StoreWriter
+    work: Work
+    batch_size: int
+    clock: Stages
+    progress: Progress
+    unreadable: dict[str, str] = field(default_factory=dict)
+    forwarded: dict[str, int] = field(default_factory=lambda: {"images": 0, "texts": 0})
+    decoder_seconds: float = 0.0
+    image_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts: dict[str, SetCount] = {}
+        with open_store(self.writer.path) as store:
+            left_out = {info.label: info.skipped for info in store.sets}
+        self._total = {"texts": 0, "images": 0}
+        for plan in (*self.work.captions, *self.work.images):
+            pending = len(self.writer.pending(plan.modality, plan.name))
+            skipped = left_out[plan.label]
+            self.counts[plan.label] = SetCount(plan.rows, plan.rows - pending - skipped, skipped)
+            self._total["texts" if plan.modality == "captions" else "images"] += pending
+        self._done = {"texts": 0, "images": 0}
+
+    def report(self) -> EmbedReport:
+        """What was done."""
+        images = self.forwarded["images"]
+        return EmbedReport(
+            path=self.writer.path,
+            sets=self.counts,
+            unreadable=self.unreadable,
+            forwarded=self.forwarded,
+            seconds=self.clock.seconds(),
+            decoder_seconds=self.decoder_seconds,
+            images_per_second=images / self.image_seconds if images else 0.0,
+            damaged=self.writer.damaged,
+        )
+
+    def advance(self, kind: str, items: int) -> None:
+        """Tell of `items` more that are in the store."""
+        if not items:
+            return
+        self._done[kind] += items
+        self.progress(kind, self._done[kind], self._total[kind])
+
+    # ---- captions
+
+    def encode_captions(self) -> None:
+        """Fill the caption sets in their order: a text of an earlier set is copied, a new one encoded."""
+        known = self._texts_of_other_sets()
+        for plan in self.work.captions:
+            new_rows: dict[str, list[int]] = defaultdict(list)
+            copies: list[int] = []
+            for row, text in enumerate(plan.content):
+                (copies if text in known else new_rows[text]).append(row)
+            pending = set(self.writer.pending("captions", plan.name).tolist())
+            self._copy_texts(plan, [row for row in copies if row in pending], known)
+            texts = list(new_rows)
+            for start in range(0, len(texts), self.batch_size):
+                unit = texts[start : start + self.batch_size]
+                if any(row in pending for text in unit for row in new_rows[text]):
+                    self._encode_texts(plan, unit, new_rows, pending)
+            known.update({text: (plan.name, rows[0]) for text, rows in new_rows.items()})
+
+    def _texts_of_other_sets(self) -> dict[str, tuple[str, int]]:
+        """Text -> (set, row) of the complete captions of sets in the store that this run does not plan."""
+        planned = {plan.name for plan in self.work.captions}
+        known: dict[str, tuple[str, int]] = {}
+        with open_store(self.writer.path) as store:
+            for info in store.sets:
+                if info.modality == "captions" and info.name not in planned:
+                    there = store.load("captions", info.name, complete=False)
+                    for row in np.flatnonzero(there.state == COMPLETE).tolist():
+                        known.setdefault(there.content[row], (info.name, row))
+        return known
+
+    def _copy_texts(self, plan: SetPlan, rows: Sequence[int], known: Mapping[str, tuple[str, int]]) -> None:
+        if not rows:
+            return
+        with open_store(self.writer.path) as store:
+            for start in range(0, len(rows), COPY_ROWS):
+                block = rows[start : start + COPY_ROWS]
+                with self.clock.stage("write"):
+                    found = read_scattered(store, [known[plan.content[row]] for row in block])
+                    self.writer.write("captions", plan.name, np.array(block, dtype=np.int64), found)
+                self.counts[plan.label].copied += len(block)
+                self.advance("texts", len(block))
+
+    def _encode_texts(
+        self, plan: SetPlan, unit: Sequence[str], rows_of: Mapping[str, Sequence[int]], pending: set[int]
+    ) -> None:
+        with self.clock.stage("encode"), named_batch(plan, [rows_of[text][0] for text in unit]):
+            embeddings = self.encoder.encode_texts(unit)
+        self.forwarded["texts"] += len(unit)
+        places = [(row, i) for i, text in enumerate(unit) for row in rows_of[text] if row in pending]
+        rows, origin = (np.array(column, dtype=np.int64) for column in zip(*places, strict=True))
+        with self.clock.stage("write"):
+            self.writer.write("captions", plan.name, rows, embeddings[origin])
+        count = self.counts[plan.label]
+        encoded = len(np.unique(origin))
+        count.encoded += encoded
+        count.copied += len(rows) - encoded
+        self.advance("texts", len(rows))
+
+    # ---- images
+
+    def encode_images(self, workers: int, skip_unreadable: bool) -> None:
+        """Fill the image sets, `batch_size` images of the corpus at a time, each decoded once for "
+        "all sets."""
+        started = time.perf_counter()
+        units = list(self._image_units())
+        rows = [row for unit in units for row in unit.rows]
+        jobs = {row: unit.items[row] for unit in units for row in unit.rows}
+        ahead = max(2 * workers, 2 * self.batch_size // len(self.work.images))
+        decoder = Decoder(self.corpus, self.folder, self.encoder, jobs)
+        with closing_threads(workers) as threads:
+            prepared = ordered_ahead(threads, decoder, rows, ahead)
+            for unit in units:
+                drawn: dict[str, list[Drawn]] = defaultdict(list)
+                for _ in unit.rows:
+                    with self.clock.stage("decode"):
+                        items, seconds = next(prepared)
+                    self.decoder_seconds += seconds
+                    for item in items:
+                        drawn[item.set_name].append(item)
+                for plan in self.work.images:
+                    self._encode_drawn(plan, drawn[plan.name], skip_unreadable)
+        self.image_seconds = time.perf_counter() - started
+
+    def _image_units(self) -> Iterator[ImageUnit]:
+        """The units with something pending; a set that has nothing pending in a unit takes no part in it."""
+        made_from = {
+            plan.name: items_by_source(plan, self.work.recipes.get(plan.name)) for plan in self.work.images
+        }
+        pending = {
+            plan.name: set(self.writer.pending("images", plan.name).tolist()) for plan in self.work.images
+        }
+        for start in range(0, len(self.corpus.images), self.batch_size):
+            block = range(start, min(start + self.batch_size, len(self.corpus.images)))
+            items: dict[int, list[ImageItemJob]] = defaultdict(list)
+            for name, by_source in made_from.items():
+                jobs = [(row, job) for row in block for job in by_source.get(row, ())]
+                if any(job.row in pending[name] for _, job in jobs):
+                    for row, job in jobs:
+                        items[row].append(job)
+            if items:
+                yield ImageUnit(tuple(sorted(items)), items)
+
+    def _encode_drawn(self, plan: SetPlan, drawn: Sequence[Drawn], skip_unreadable: bool) -> None:
+        pending = set(self.writer.pending("images", plan.name).tolist())
+        failed = [item for item in drawn if isinstance(item.result, UnreadableImage) and item.row in pending]
+        self._note_unreadable(plan, failed, skip_unreadable)
+        whole = [item for item in drawn if not isinstance(item.result, UnreadableImage)]
+        for start in range(0, len(whole), self.batch_size):
+            batch = whole[start : start + self.batch_size]
+            wanted = [i for i, item in enumerate(batch) if item.row in pending]
+            if not wanted:
+                continue
+            with self.clock.stage("encode"), named_batch(plan, [item.row for item in batch]):
+                embeddings = self.encoder.encode_images([item.result for item in batch])
+            self.forwarded["images"] += len(batch)
+            with self.clock.stage("write"):
+                rows = np.array([batch[i].row for i in wanted], dtype=np.int64)
+                self.writer.write("images", plan.name, rows, embeddings[wanted])
+            self.counts[plan.label].encoded += len(wanted)
+            self.advance("images", len(wanted))
+
+    def _note_unreadable(self, plan: SetPlan, failed: Sequence[Drawn], skip: bool) -> None:
+        errors = [item.result for item in failed if isinstance(item.result, UnreadableImage)]
+        self.unreadable.update({error.file: error.reason for error in errors})
+        if skip and failed:
+            rows = np.array([item.row for item in failed], dtype=np.int64)
+            self.writer.skip("images", plan.name, rows, [str(error) for error in errors])
+            self.counts[plan.label].skipped += len(failed)
+        self.advance("images", len(failed))
+
+
+def read_scattered(store: Store, places: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
+    """float32 [n, dim]: captions of a store by (set, row), in the order given."""
+    result = np.empty((len(places), store.header.dim), dtype=np.float32)
+    by_set: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for position, (name, row) in enumerate(places):
+        by_set[name].append((row, position))
+    for name, wanted in by_set.items():
+        source = store.load("captions", name, complete=False).rows
+        rows, positions = (np.array(column, dtype=np.int64) for column in zip(*sorted(wanted), strict=True))
+        distinct, inverse = np.unique(rows, return_inverse=True)
+        parts = [source.read(int(distinct[a]), int(distinct[b - 1]) + 1) for a, b in runs(distinct)]
+        result[positions] = np.concatenate(parts)[inverse]
+    return result
+
+
+@contextmanager
+def named_batch(plan: SetPlan, rows: Sequence[int]) -> Iterator[None]:
+    """Put the set and the first and last id of a batch before what the encoder says is wrong with it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{plan.label}, {plan.ids[rows[0]]} to {plan.ids[rows[-1]]}: {error}") from error
+
+
+# ---------------------------------------------------------------- decoding ahead of the model
+
+
+@dataclass(frozen=True)
+class ImageItemJob:
+    """One item to draw: its set and row, and its recipe (None for an original)."""
+
+    set_name: str
+    row: int
+    recipe: ImageRecipe | None
+
+
+@dataclass(frozen=True)
+class ImageUnit:
+    """Rows of the corpus, and the items to be made from each."""
+
+    rows: tuple[int, ...]
+    items: Mapping[int, Sequence[ImageItemJob]]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One item ready for the model, or why it cannot be."""
+
+    set_name: str
+    row: int
+    result: Any
+
+
+def items_by_source(plan: SetPlan, variant: VariantItems | None) -> Mapping[int, Sequence[ImageItemJob]]:
+    """Row of the corpus -> the items of a set that are made from that image."""
+    by_source: dict[int, list[ImageItemJob]] = defaultdict(list)
+    for row, source in enumerate(plan.source.tolist()):
+        content = None if variant is None else variant.items[row].content
+        if isinstance(content, str):
+            raise ValueError(f"{plan.label} has a text where an image recipe belongs")
+        by_source[source].append(ImageItemJob(plan.name, row, content))
+    return by_source
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Draws and prepares everything that is made from one image of the corpus. Called from many threads."""
+
+    corpus: Corpus
+    folder: Path
+    encoder: Encoder
+    jobs: Mapping[int, Sequence[ImageItemJob]]
+
+    def __call__(self, row: int) -> tuple[list[Drawn], float]:
+        """The items made from the image in a row of the corpus, and the seconds that took."""
+        started = time.perf_counter()
+        opened: dict[int, Image] = {}
+        drawn = [
+            Drawn(job.set_name, job.row, self._prepare(row, job.recipe, opened)) for job in self.jobs[row]
+        ]
+        return drawn, time.perf_counter() - started
+
+    def _prepare(self, row: int, recipe: ImageRecipe | None, opened: dict[int, Image]) -> Any:
+        try:
+            for source in (row,) if recipe is None else recipe.sources:
+                if source not in opened:
+                    opened[source] = open_image(self.folder, self.corpus.images[source].file)
+        except UnreadableImage as error:
+            return error
+        if recipe is None:
+            return self.encoder.prepare_image(opened[row])
+        return self.encoder.prepare_image(recipe.draw([opened[source] for source in recipe.sources]))
+
+
+@contextmanager
+def closing_threads(workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that drop what has not begun when the block ends, however it ends."""
+    threads = ThreadPoolExecutor(workers, thread_name_prefix="decode")
+    try:
+        yield threads
+    finally:
+        threads.shutdown(wait=True, cancel_futures=True)
+
+
+def ordered_ahead(
+    threads: ThreadPoolExecutor, decode: Decoder, rows: Sequence[int], ahead: int
+) -> Iterator[tuple[list[Drawn], float]]:
+    """The decoder's results in the order of `rows`, at most `ahead` of them begun and not yet taken."""
+    waiting: deque[Future[tuple[list[Drawn], float]]] = deque()
+    for row in rows:
+        if len(waiting) >= ahead:
+            yield waiting.popleft().result()
+        waiting.append(threads.submit(decode, row))
+    while waiting:
+        yield waiting.popleft().result()
