@@ -1,7 +1,6 @@
-"""What follows the path in the spec of a published checkpoint:
-``family:PATH[+PATH][:key=value[,key=value]...]``."""
+"""The spec of a published checkpoint: ``family:PATH[+PATH][:key=value[,key=value]...]``."""
 
-"""The spec of a published checkpoint: ``family:PATH[+PATH][:key=value[,key=value]...]``.""" import annotations
+from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
