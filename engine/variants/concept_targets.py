@@ -1,0 +1,108 @@
+"""Target words out of concept groups: what `same_concept` and `diff_concept` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.variants.concepts import ConceptGroup, Concepts
+from engine.variants.inflection import has_article, pluralise
+from engine.variants.nouns import Noun
+from engine.variants.substitution import Target
+
+GroupRule = Callable[[Concepts, tuple[ConceptGroup, ...]], Iterable[ConceptGroup]]
+"""The groups that give targets to a noun, from its own groups (never empty)."""
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """What a noun's place in its text asks of a word's number."""
+
+    plural: bool
+    article: bool
+    mass: bool
+
+    def form(self, group: ConceptGroup, lemma: str) -> str | None:
+        """The lemma in the wanted number; None when it has no such form."""
+        if group.part_of_speech == "adjective":
+            return lemma
+        if lemma in group.plural:
+            return lemma if self.plural else None
+        if lemma in group.mass:
+            return None if self.plural or self.article else lemma
+        if self.plural:
+            return pluralise(lemma)
+        return None if self.mass else lemma
+
+
+class ConceptTargets:
+    """A policy whose targets are lemmas of concept groups, chosen by `rule`.
+
+    Never a target: the noun itself, a lemma that may name the same thing, a general word, one whose number
+    does not fit, and, with `foreign`, a lemma that shares any group with the noun.
+    """
+
+    def __init__(self, name: str, concepts: Concepts, rule: GroupRule, *, foreign: bool) -> None:
+        self.name = name
+        self._concepts = concepts
+        self._rule = rule
+        self._foreign = foreign
+        self._pools: dict[tuple[frozenset[str], _Slot], tuple[Target, ...]] = {}
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """Nothing beyond the groups."""
+        return {}
+
+    def source_groups(self, noun: Noun) -> tuple[str, ...]:
+        """Names of the groups that hold the noun's form or its lemma."""
+        return tuple(group.name for group in self._own_groups(noun))
+
+    def pool(self, noun: Noun, text: str) -> Sequence[Target]:
+        """Words of the rule's groups in the noun's number.
+
+        Mass nouns are none where an article stands, and the only ones where a mass noun stands without an
+        article; a group that has no other takes any singular then.
+        """
+        own = self._own_groups(noun)
+        if not own:
+            return ()
+        giving = tuple(self._rule(self._concepts, own))
+        article = has_article(text, noun)
+        mass = not noun.plural and not article and any(f in g.mass for g in own for f in _forms(noun))
+        slot = _Slot(noun.plural, article, mass)
+        fitting = self._filled(giving, slot)
+        if mass and not any(self.allows(noun, target) for target in fitting):
+            return self._filled(giving, replace(slot, mass=False))
+        return fitting
+
+    def allows(self, noun: Noun, target: Target) -> bool:
+        """See the class."""
+        if any(target.lemma == form or target.lemma in self._concepts.alike(form) for form in _forms(noun)):
+            return False
+        return not self._foreign or not set(target.groups) & set(self.source_groups(noun))
+
+    def _own_groups(self, noun: Noun) -> tuple[ConceptGroup, ...]:
+        found = {group.name: group for form in _forms(noun) for group in self._concepts.groups_of(form)}
+        return tuple(found.values())
+
+    def _filled(self, giving: Sequence[ConceptGroup], slot: _Slot) -> tuple[Target, ...]:
+        key = (frozenset(group.name for group in giving), slot)
+        if key not in self._pools:
+            self._pools[key] = self._fill(giving, slot)
+        return self._pools[key]
+
+    def _fill(self, giving: Iterable[ConceptGroup], slot: _Slot) -> tuple[Target, ...]:
+        found: dict[str, Target] = {}
+        for group in giving:
+            for lemma in group.lemmas:
+                form = slot.form(group, lemma)
+                if form is not None and lemma not in found and lemma not in group.general:
+                    groups = tuple(other.name for other in self._concepts.groups_of(lemma))
+                    found[lemma] = Target(form, lemma, groups)
+        return tuple(found.values())
+
+
+def _forms(noun: Noun) -> tuple[str, ...]:
+    return (noun.text.lower(), noun.lemma)
