@@ -149,6 +149,7 @@ def test_what_cannot_be_read_is_named_with_the_reason(data: bytes, reason: str, 
         open_image(tmp_path, "a.jpg")
 
 
+@pytest.mark.filterwarnings("ignore:.*:UserWarning:PIL")  # it also warns of the metadata we damage
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)
 def test_a_damaged_file_is_read_or_refused_never_more(
