@@ -366,17 +366,20 @@ def find_sets(file: Any, header: StoreHeader, ends: FileEnds) -> tuple[list[Stor
             try:
                 found.append(find_set(file[modality], modality, name, header, ends))
             except (*H5_ERRORS, InputError) as error:
-                damaged[f"{modality}/{name}"] = reason_of(error)
+                damaged[printable(f"{modality}/{name}")] = reason_of(error)
     return found, damaged
 
 
 def reason_of(error: BaseException) -> str:
-    """What an exception says, for a line of ours."""
-    return (
-        str(error)
-        if isinstance(error, DamagedSetError | InputError)
-        else f"its HDF5 structure cannot be read ({error})"
-    )
+    """What an exception says, on one line of ours."""
+    if isinstance(error, DamagedSetError | InputError):
+        return printable(str(error))
+    return f"its HDF5 structure cannot be read ({printable(str(error))})"
+
+
+def printable(text: str) -> str:
+    """The text with control characters (names in a file may hold any) as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def own_members(parent: Any, name: str) -> Iterator[str]:

@@ -270,6 +270,15 @@ def test_a_set_or_modality_that_is_a_link_is_refused(store_file, whole):
         open_store(store_file)
 
 
+def test_names_with_control_characters_stay_on_the_line(store_file):
+    with h5py.File(store_file, "r+") as file:
+        file.create_group("captions/a\nb\x1b[31m")
+        file["images/original/c\nd"] = np.zeros(1)
+    with pytest.raises(InputError, match=r"captions/a\\nb\\x1b\[31m: a set cannot have the name") as caught:
+        open_store(store_file)
+    assert str(caught.value).isprintable()
+
+
 def test_a_read_outside_of_the_set_or_after_the_store_is_closed_is_an_error(store_file):
     with open_store(store_file) as store:
         rows = store.load("captions", "original").rows
