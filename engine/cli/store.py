@@ -139,9 +139,8 @@ def check_damage(store: Store, damaged: Sequence[int] | None) -> None:
             first = store.verify(info.modality, info.name)[0].start
             wrong.append(f"{info.label}: {rows:,} rows do not keep their checksum, the first is row {first}")
     if wrong:
-        raise InputError(
-            f"{store.path} is damaged: {'; '.join(wrong)}; run embed again, or write it with --force"
-        )
+        remedy = "write it again with --force" if store.damage else "running embed again repairs these rows"
+        raise InputError(f"{store.path} is damaged: {'; '.join(wrong)}; {remedy}")
 
 
 def echo_line(text: str, label: str = "") -> None:

@@ -15,7 +15,7 @@ DIM = 4
 
 @pytest.mark.published
 def test_every_published_file_is_imported_beside_the_originals(published_data, tmp_path, monkeypatch):
-    """Row i of a variant is the i-th adversarial caption of the file, read here without the corpus readers."""
+    """Row i of a variant is the i-th adversarial caption of the file, read here without our readers."""
     folder = published_data / "rococo"
     originals, files = folder / "coco_karpathy_test.json", sorted(folder.glob("*.json"))
     files = [file for file in files if is_rococo(file)]
