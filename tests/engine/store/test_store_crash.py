@@ -47,7 +47,7 @@ def check_acknowledged(folder: Path, unit_rows) -> None:
                 assert loaded.state[row] == (SKIPPED if (info.modality, row) == ("images", 3) else COMPLETE)
 
 
-SEED, KILLS = 20, 90  # of about 270 points; with more kills than points, all are tried
+SEED, KILLS = 20, 90  # of 364 points; with more kills than points, all are tried
 
 
 def test_a_kill_at_any_step_keeps_what_was_complete_and_resumes_to_the_same_bytes(
