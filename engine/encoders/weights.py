@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -53,7 +54,9 @@ def _read_torch(path: Path) -> object:
             f"{path}: NumPy checkpoints cannot be read; convert it to .safetensors or a torch state dict"
         )
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what torch has to say of a foreign file is in the error, if any
+            return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise InputError(
             f"{path}: refused: it is no plain set of tensors, and reading it could run code "
