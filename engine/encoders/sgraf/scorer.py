@@ -144,7 +144,8 @@ class SgrafScorer:
         return scores
 
     def _mean_scores(self, images: Tensor, words: Tensor) -> Tensor:
-        regions, tokens = images.split(self._widths, dim=-1), words.split(self._widths, dim=-1)
+        regions = torch.split(images, self._widths, dim=-1)
+        tokens = torch.split(words, self._widths, dim=-1)
         total = torch.zeros(len(images), len(words), device=images.device)
         for model, mine, theirs in zip(self._models, regions, tokens, strict=True):
             for start in range(0, len(images), _PAIRS_A_STEP):

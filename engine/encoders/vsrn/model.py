@@ -118,9 +118,10 @@ class Vsrn:
         return rows.abs() if self.absolute else rows
 
 
-def load_vsrn(path: Path) -> Vsrn:
+def load_vsrn(path: Path, *, absolute: bool | None = None) -> Vsrn:
     """The model in one checkpoint of VSRN; the key ``bn.weight`` tells the Flickr30k form from COCO's.
 
+    `absolute` says whether embeddings are absolute values; None takes the checkpoint's own ``use_abs``.
     Raises `InputError` for a key that is missing, unexpected or wrongly shaped, and for a model trained
     without normalised embeddings.
     """
@@ -143,7 +144,7 @@ def load_vsrn(path: Path) -> Vsrn:
         dim=gru.width,
         feature_dim=sizes.inputs,
         words=words,
-        absolute=bool(options.get("use_abs", False)),
+        absolute=bool(options.get("use_abs", False)) if absolute is None else absolute,
     )
 
 
