@@ -231,9 +231,10 @@ def base_search_of(
 
     def best(name: str, tied: str) -> Best:
         ids = table[f"{name}_id"].to_pylist()
-        if unknown := next((item for item in ids if item not in row_of), None):
+        unknown = [item for item in ids if item not in row_of]
+        if unknown:
             raise InputError(
-                f"the per-query outcomes name {unknown!r}, which the gallery does not hold; remove them"
+                f"the per-query outcomes name {unknown[0]!r}, which the gallery does not hold; remove them"
             )
         rows = np.array([row_of[item] for item in ids], dtype=np.int64)
         return Best(table[f"{name}_score"].to_numpy(), rows, table[tied].to_numpy())

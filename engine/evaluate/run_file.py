@@ -16,20 +16,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
+from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT
-from engine.encoders.registry import DEFAULT_BATCH_SIZE, parse_spec
+from engine.corpus.registry import READERS
+from engine.encoders.registry import DEFAULT_BATCH_SIZE, PRECISIONS, parse_spec
 from engine.errors import InputError, unknown_name
 from engine.evaluate.names import safe_name
 from engine.evaluate.results import DIRECTIONS, Direction, Record, shorten
 from engine.evaluate.ties import DEFAULT_POLICY, TiePolicyName
-from engine.variants.registry import variant_families
+from engine.variants.registry import make_variant, variant_families
+from indexes.registry import BACKENDS
 
 LARGEST_FILE = 1 << 20
 MOST_WORKERS = 8
@@ -114,6 +118,7 @@ def load_run_file(path: str | Path) -> RunFile:
         run_file = RunFile.model_validate_json(json.dumps(plain(file, text), default=str))
     except ValidationError as error:
         raise document.problem(error) from error
+    check_specs(run_file, document)
     run_file = resolve(run_file, file.resolve().parent)
     for place, there in (
         (("corpus", "path"), run_file.corpus.path.is_file()),
@@ -153,7 +158,7 @@ def parse(file: Path, text: str) -> yaml.Node:
                 raise InputError(f"{place}: the alias *{event.anchor} is not supported; write the value out")
         node: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        raise InputError(f"{file} line {line_of(error.problem_mark)}: not YAML ({error.problem})") from error
+        raise not_yaml(file, error) from error
     except (yaml.YAMLError, RecursionError) as error:
         raise InputError(f"{file}: not YAML ({error})") from error
     if not isinstance(node, yaml.MappingNode):
@@ -161,11 +166,18 @@ def parse(file: Path, text: str) -> yaml.Node:
     return node
 
 
+def not_yaml(file: Path, error: yaml.MarkedYAMLError) -> InputError:
+    """The error for text that is not YAML, or not plain YAML."""
+    return InputError(f"{file} line {line_of(error.problem_mark)}: not YAML ({error.problem})")
+
+
 def plain(file: Path, text: str) -> Any:
     """The document as plain values, with every checkpoint as a mapping."""
     try:
         data = yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError) as error:  # such as the date 2024-13-01, or a list as a key
+    except yaml.MarkedYAMLError as error:  # such as a tag that names an object of Python
+        raise not_yaml(file, error) from error
+    except ValueError as error:  # such as the date 2024-13-01
         raise InputError(f"{file}: a value that YAML cannot read ({error}); put it in quotes") from error
     checkpoints = data.get("checkpoints")
     if isinstance(checkpoints, list):
@@ -213,19 +225,31 @@ class Document:
                 seen.add(key)
                 waiting.append(((*place, key), value))
 
+    def at(self, place: Place, what: object) -> InputError:
+        """The error with file and line before it."""
+        return InputError(f"{self._file} line {line_of(self.node(place).start_mark)}: {what}")
+
     def error(self, place: Place, what: str) -> InputError:
         """The error for a key."""
-        line = line_of(self.node(place).start_mark)
-        return InputError(f"{self._file} line {line}: {dotted(place)} {what}")
+        return self.at(place, f"{dotted(place)} {what}")
+
+    @contextmanager
+    def placing(self, place: Place) -> Iterator[None]:
+        """Put file and line before an `InputError` that is raised inside."""
+        try:
+            yield
+        except InputError as error:
+            raise self.at(place, error) from error
 
     def problem(self, error: ValidationError) -> InputError:
         """The first problem of a validation."""
-        problem = error.errors(include_url=False)[0]
+        problems = error.errors(include_url=False)
+        # an unknown key is named first: it is often the missing one, misspelt
+        problem = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
         place: Place = problem["loc"]
         if problem["type"] == "extra_forbidden":
             model = MODELS.get(str(place[0]), RunFile) if len(place) > 1 else RunFile
-            unknown = unknown_name("key", str(place[-1]), model.model_fields)
-            return InputError(f"{self._file} line {line_of(self.node(place).start_mark)}: {unknown}")
+            return self.at(place, unknown_name("key", str(place[-1]), model.model_fields))
         if problem["type"] == "missing":
             return self.error(place, "is missing")
         return self.error(place, f"is {shorten(problem['input'])}: {problem['msg'].lower()}")
@@ -274,6 +298,25 @@ def resolve_variant(spec: str, folder: Path) -> str:
     name, _, rest = spec.partition(":")
     family = variant_families().get(name)
     return f"{name}:{folder / rest}" if family is not None and family.whole_rest and rest else spec
+
+
+def check_specs(run_file: RunFile, document: Document) -> None:
+    """Raise `InputError` for a name that no registry holds, and for a model or variant that is no spec."""
+    named: tuple[tuple[Place, str, str | None, Iterable[str]], ...] = (
+        (("backend",), "search backend", run_file.backend, BACKENDS),
+        (("precision",), "precision", run_file.precision, PRECISIONS),
+        (("corpus", "reader"), "reader", run_file.corpus.reader, READERS),
+        (("corpus", "normalisation"), "text normalisation", run_file.corpus.normalisation, NORMALISATIONS),
+    )
+    for place, kind, name, known in named:
+        if name is not None and name not in known:
+            raise document.at(place, unknown_name(kind, name, known))
+    for number, checkpoint in enumerate(run_file.checkpoints):
+        with document.placing(("checkpoints", number)):
+            parse_spec(checkpoint.model)
+    for number, spec in enumerate(run_file.variants):
+        with document.placing(("variants", number)):
+            make_variant(spec)
 
 
 def check_names(run_file: RunFile, document: Document) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.corpus.corpus import Corpus
@@ -30,7 +31,7 @@ from engine.evaluate.sets import run_key, sets_of, variant_sets
 from engine.store.embed import embed
 from engine.store.reader import Store, open_store
 from engine.variants.registry import make_variant
-from engine.variants.variant import Variant
+from engine.variants.variant import Modality, Side, Variant, VariantItems
 from indexes.registry import BACKENDS
 
 CHECKPOINT_FAILURES = (ItrstressError, OSError, RuntimeError, ValueError)
@@ -81,8 +82,22 @@ def run_sweep(
     return results
 
 
+@dataclass(frozen=True)
+class AppliedVariant:
+    """A `Variant` applied to the one corpus of a sweep: its items are made once for all checkpoints."""
+
+    name: str
+    side: Side
+    modality: Modality
+    items: VariantItems
+
+    def apply(self, corpus: Corpus) -> VariantItems:
+        """The items."""
+        return self.items
+
+
 def read_inputs(run_file: RunFile) -> tuple[Corpus, list[Variant]]:
-    """The corpus and the variants. Raises `InputError`, also for a variant that is there twice."""
+    """The corpus and its variants. Raises `InputError`, also for a variant that is there twice."""
     source = run_file.corpus
     corpus = read_corpus(
         source.path, reader=source.reader, split=source.split, normalisation=source.normalisation
@@ -92,7 +107,8 @@ def read_inputs(run_file: RunFile) -> tuple[Corpus, list[Variant]]:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"the variant {name!r} is in the run file twice; leave one out")
-    return corpus, variants
+    applied = (AppliedVariant(one.name, one.side, one.modality, one.apply(corpus)) for one in variants)
+    return corpus, list(applied)
 
 
 class CheckpointSweep:
