@@ -1,0 +1,171 @@
+"""Results files: what is written is read back, and what is wrong with a file is said in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import InputError
+from engine.evaluate import atomic
+from engine.evaluate.names import safe_name
+from engine.evaluate.results import Results, merge_results, read_results, write_results
+from engine.evaluate.run import evaluate_store
+
+
+@pytest.fixture
+def results(world_parts: Any, make_world: Any) -> Results:
+    return evaluate_store(world_parts[2](make_world()), command=["itrstress", "evaluate"])
+
+
+def test_what_is_written_is_read_back(results: Results, tmp_path: Path) -> None:
+    write_results(results, tmp_path / "results.json")
+    assert read_results(tmp_path / "results.json") == results
+    assert read_results(tmp_path) == results
+    assert [file.name for file in tmp_path.iterdir()] == ["results.json"]
+
+
+def test_metrics_are_written_by_their_published_keys(results: Results, tmp_path: Path) -> None:
+    write_results(results, tmp_path / "results.json")
+    run = json.loads((tmp_path / "results.json").read_text())["runs"][1]
+    assert set(run["metrics"]) == {
+        *(f"recall@{k}" for k in (1, 5, 10)),
+        "median_rank",
+        "mean_rank",
+        "rsum",
+        "drop_rate",
+        "incorrect_recall@1",
+        "incorrect_recall@1/own",
+        "incorrect_recall@1/other",
+        "tied_queries",
+        "changed_rate",
+    }
+    assert run["ties"] == "expected"
+    assert set(run["timings"]) >= {"load", "search variant", "metrics", "untracked", "total"}
+
+
+def damaged(change: Callable[[dict[str, Any]], object]) -> Callable[[str], str]:
+    def apply(text: str) -> str:
+        document = json.loads(text)
+        change(document)
+        return json.dumps(document)
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: text[: len(text) // 2], "not JSON, or cut off"),
+        (lambda text: "[]", "results of schema version None, expected 1"),
+        (damaged(lambda d: d.update(schema_version=2)), "results of schema version 2, expected 1"),
+        (damaged(lambda d: d.update(schema_version=True)), "results of schema version True, expected 1"),
+        (
+            damaged(lambda d: d["runs"][0].update(queries="12")),
+            r"runs.0.queries: .*valid integer \(found '12'\)",
+        ),
+        (damaged(lambda d: d["runs"][0].update(more=1)), "runs.0.more: Extra inputs are not permitted"),
+        (damaged(lambda d: d["provenance"].pop("dim")), "provenance.dim: Field required"),
+        (lambda text: text.replace('"recall@1": ', '"recall@1": NaN, "x": ', 1), "recall@1: .*finite number"),
+        (lambda text: "[" * 100_000, "not JSON, or cut off"),
+    ],
+)
+def test_a_damaged_file_is_named_with_what_is_wrong(
+    results: Results, tmp_path: Path, damage: Callable[[str], str], message: str
+) -> None:
+    file = tmp_path / "results.json"
+    write_results(results, file)
+    file.write_text(damage(file.read_text()))
+    with pytest.raises(InputError, match=message) as caught:
+        read_results(file)
+    assert str(caught.value).startswith(f"{file}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"results.json: cannot be read \(No such file"):
+        read_results(tmp_path)
+
+
+def test_equal_stores_give_equal_results_but_for_times(world_parts: Any, make_world: Any) -> None:
+    def timeless() -> Any:
+        document = evaluate_store(world_parts[2](make_world())).model_dump()
+        document["provenance"].pop("created")
+        document.pop("timings")
+        for run in document["runs"]:
+            run.pop("timings")
+        return document
+
+    assert timeless() == timeless()
+
+
+def test_merging_the_runs_of_a_checkpoint_gives_the_whole(results: Results) -> None:
+    parts = [results.model_copy(update={"runs": (run,), "timings": run.timings}) for run in results.runs]
+    merged = merge_results(parts)
+    assert (merged.runs, merged.provenance) == (results.runs, results.provenance)
+    assert merged.timings == pytest.approx(results.timings)
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    file.write_text("old")
+
+    def no_space(temporary: Path) -> None:
+        temporary.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(InputError, match=r"results.json: cannot be written \(No space left on device\)"):
+        atomic.write_atomically(file, no_space)
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("results.json", "old")]
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, InputError])
+def test_an_output_folder_that_fails_is_not_there(tmp_path: Path, failure: type[BaseException]) -> None:
+    def fill() -> None:
+        with atomic.output_folder(tmp_path / "out", "results.json", force=False) as folder:
+            (folder / "one.parquet").write_text("half")
+            raise failure
+
+    with pytest.raises(failure):
+        fill()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_force_replaces_results_and_leaves_other_files(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("results.json", "mine.txt", "a.parquet"):
+        (out / name).write_text("old")
+    with atomic.output_folder(out, "results.json", force=True) as folder:
+        for name in ("results.json", "a.parquet"):
+            (folder / name).write_text("new")
+    texts = {file.name: file.read_text() for file in out.iterdir()}
+    assert texts == {"results.json": "new", "mine.txt": "old", "a.parquet": "new"}
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_file_names_are_safe_and_different_for_different_names() -> None:
+    names = [
+        "mix:0.9:seed=1",
+        "mix,0.9,seed=1",
+        "mix-0.9-seed=1",
+        "../up",
+        "up",
+        "none",
+        "con",
+        "",
+        "a/b",
+        "a\\b",
+    ]
+    names += ["x" * 300, "x" * 301, "Ünïcode", "ünïcode", ".hidden", "hidden", "a b", "a-b"]
+    files = [safe_name(name) for name in names]
+    assert len({file.casefold() for file in files}) == len(names)
+    assert files[0] == "mix,0.9,seed=1"
+    for file in files:
+        assert 0 < len(file) <= 100
+        assert Path(file).name == file
+        assert not file.startswith(".")
+        assert file.isascii()

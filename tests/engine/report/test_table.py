@@ -1,0 +1,139 @@
+"""Tables: every run has its row, they fit 80 columns, and names are shown as they are."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from engine.evaluate.results import Provenance, Results, Run
+from engine.report.console import ConsoleProgress
+from engine.report.table import checkpoints_table, results_table, timings_line
+
+
+def make_run(variant: str | None, direction: Any, recall: float = 43.04, **changes: Any) -> Run:
+    metrics: dict[str, float | None] = {
+        "recall@1": recall,
+        "recall@5": 71.2,
+        "recall@10": 100.0,
+        "median_rank": 2.5,
+    }
+    if variant is not None:
+        metrics |= {"drop_rate": 4.2, "changed_rate": 99.9, "incorrect_recall@1": 12.34}
+        metrics |= {"incorrect_recall@1/own": 12.0, "incorrect_recall@1/other": 0.34}
+    fields: dict[str, Any] = {
+        "variant": variant,
+        "side": None if variant is None else "gallery",
+        "direction": direction,
+        "queries": 5000,
+        "gallery": {"original": 25010} if variant is None else {"original": 25010, "adversarial": 25000},
+        "positives": 25010,
+        "metrics": metrics,
+        "undefined": {},
+        "base": None if variant is None else {"recall@1": 44.92},
+        "ties": "expected",
+        "tied": {"tied_queries": 123},
+        "changed_rate": None,
+        "left_out": {},
+        "timings": {},
+        "outcomes": None,
+        "key": {},
+    }
+    return Run(**{**fields, **changes})
+
+
+def make_results(checkpoint: str, *runs: Run) -> Results:
+    provenance = Provenance(
+        checkpoint=checkpoint,
+        command=(),
+        config={},
+        seeds={},
+        encoder_spec="s",
+        encoder_fingerprint="f",
+        dim=4,
+        corpus_name="c",
+        corpus_fingerprint="f",
+        normalisation="raw",
+        sets=(),
+        versions={},
+        backend="numpy",
+        device="cpu",
+        created="2024-01-01T00:00:00+00:00",
+    )
+    return Results(provenance=provenance, runs=runs, timings={"load": 0.26, "untracked": 0.0, "total": 0.31})
+
+
+def shown(renderable: Any, width: int) -> list[str]:
+    console = Console(file=StringIO(), width=width)
+    console.print(renderable)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+RUNS = (
+    make_run(None, "i2t", 44.92),
+    make_run("rococo:same_concept", "i2t"),
+    make_run(None, "t2i", 30.0),
+    make_run("mix:0.9:seed=1", "t2i"),
+)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_a_row_a_variant_with_whole_numbers_at_usual_widths(width: int) -> None:
+    lines = shown(results_table(make_results("model", *RUNS)), width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert "…" not in text
+    row = next(line for line in lines if "44.9->43.0" in line)
+    assert row.split()[-9:] == ["71.2", "100.0", "2.5", "4.2", "12.3", "12.0/0.3", "123", "99.9", "50010"]
+    base = next(line for line in lines if line.startswith("(none)"))
+    assert base.split() == ["(none)", "44.9", "71.2", "100.0", "2.5", "-", "-", "-", "123", "-", "25010"]
+    assert [line.split()[0] for line in lines if "ask for" in line] == ["i2t", "t2i"]
+    assert "tie policy (expected)" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_checkpoints_stand_in_one_table_a_direction(width: int) -> None:
+    results = [make_results(name, *RUNS) for name in ("epoch 1", "open_clip:ViT-B-32:laion2b_s34b_b79k")]
+    lines = shown(checkpoints_table(results), width)
+    assert max(map(len, lines)) <= width
+    assert sum("44.9->43.0" in line for line in lines) == 4
+    assert sum(line.startswith("epoch 1") for line in lines) == 2
+    assert sum("checkpoint" in line for line in lines) == 2
+
+
+def test_undefined_values_are_dashes_and_names_are_not_markup() -> None:
+    metrics = {**RUNS[1].metrics, "drop_rate": None}
+    odd = make_run("[red]x[/red]", "i2t", metrics=metrics)
+    lines = shown(results_table(make_results("m", odd)), 120)
+    row = next(line for line in lines if line.startswith("[red]x[/red]"))
+    assert row.split()[5] == "-"
+
+
+def test_piped_output_is_plain_ascii_and_box_lines_only() -> None:
+    text = "\n".join(shown(results_table(make_results("m", *RUNS)), 120))
+    assert set(text) - {"─"} <= {chr(code) for code in range(32, 127)} | {"\n"}
+
+
+def test_the_timings_line_names_every_stage() -> None:
+    assert timings_line(make_results("m", *RUNS)) == "0.3 s: load 0.3, untracked 0.0"
+
+
+def test_progress_elsewhere_is_a_plain_line() -> None:
+    console = Console(file=StringIO(), width=200)
+    with ConsoleProgress(console).task("i2t [bold]mix", 5000, "queries") as advance:
+        advance(5000)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.startswith("i2t [bold]mix: 5,000 queries in ")
+    assert text.count("\n") == 1
+
+
+def test_progress_on_a_terminal_is_a_bar() -> None:
+    console = Console(file=StringIO(), width=100, force_terminal=True)
+    with ConsoleProgress(console).task("i2t [bold]mix", 50, "queries") as advance:
+        advance(20)
+        advance(30)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "i2t [bold]mix" in text
+    assert "50/50" in text
