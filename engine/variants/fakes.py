@@ -36,7 +36,7 @@ def pair_with_fakes(
 
 
 def cover(image: Image.Image, size: tuple[int, int]) -> Image.Image:
-    """`image` scaled (bicubic) to cover `size` (width, height), its middle kept: nothing is squashed.
+    """The middle of `image`, scaled (bicubic) to `size` (width, height): nothing is squashed.
 
     The crop is the largest middle rectangle of the target's aspect ratio in whole pixels (at least one),
     computed in integers; the resampling is Pillow's 8-bit fixed-point one. An image that has the size already
@@ -49,4 +49,4 @@ def cover(image: Image.Image, size: tuple[int, int]) -> Image.Image:
     crop_height = max(1, min(height, width * target_height // target_width))
     left, top = (width - crop_width) // 2, (height - crop_height) // 2
     box = (left, top, left + crop_width, top + crop_height)
-    return image.resize(size, Image.Resampling.BICUBIC, box=box)
+    return image.crop(box).resize(size, Image.Resampling.BICUBIC)

@@ -1,0 +1,104 @@
+"""The concept file: what ours holds, and what a user's file may hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.demo.scenes import NOUNS
+from engine.errors import InputError
+from engine.variants.concepts import default_concepts, load_concepts, parse_concepts
+
+ADDED_SIZES = {
+    "material": 32, "color": 28, "direction": 50, "vehicle_part": 12, "shape": 15, "event": 11, "number": 14,
+}  # fmt: skip
+
+
+def test_ours_has_24_groups_and_the_7_added_ones_of_the_published_sizes() -> None:
+    sizes = {group.name: len(group.lemmas) for group in default_concepts().groups}
+    assert {name: sizes[name] for name in ADDED_SIZES} == ADDED_SIZES
+    assert len(sizes) == 24 + len(ADDED_SIZES)
+    assert {"food", "people", "places", "animal"} <= set(sizes)
+    assert min(size for name, size in sizes.items() if name not in ADDED_SIZES) >= 50
+
+
+def test_every_noun_of_the_demo_has_a_group() -> None:
+    assert [noun for noun in NOUNS if not default_concepts().groups_of(noun)] == []
+
+
+def test_a_lemma_may_be_in_several_groups() -> None:
+    assert {"food", "color"} <= {group.name for group in default_concepts().groups_of("orange")}
+
+
+def test_every_group_leaves_targets_when_general_words_and_near_synonyms_are_taken_out() -> None:
+    concepts = default_concepts()
+    for group in concepts.groups:
+        for lemma in group.lemmas:
+            assert set(group.lemmas) - group.general - concepts.alike(lemma) - {lemma}, (group.name, lemma)
+
+
+def test_every_interchangeable_lemma_is_in_a_group() -> None:
+    concepts = default_concepts()
+    stray = {
+        lemma for lemmas in concepts.interchangeable for lemma in lemmas if not concepts.groups_of(lemma)
+    }
+    assert stray == set()
+
+
+def test_a_users_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({"groups": {"pet": {"lemmas": ["cat", "dog"], "general": ["dog"]}}}))
+    (group,) = load_concepts(file).groups
+    assert (group.name, group.lemmas, group.general) == ("pet", ("cat", "dog"), frozenset({"dog"}))
+
+
+def pet(**fields: Any) -> str:
+    return json.dumps({"groups": {"pet": {"lemmas": ["cat", "dog"], **fields}}})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("[]", "mine.json is a list; expected an object"),
+        ("{}", "field 'groups' is missing; expected an object"),
+        ('{"groups": {}}', "no groups"),
+        ('{"groups": {"pet": ["cat", "dog"]}}', "group 'pet' is a list; expected an object"),
+        ('{"groups": {"pet": {}}}', "group 'pet', field 'lemmas' is missing; expected a list"),
+        (pet(lemma=["cow"]), "group 'pet': unknown field 'lemma'; did you mean 'lemmas'"),
+        (pet(lemmas=["cat", "dog", "cat"]), "group 'pet', field 'lemmas': 'cat' is there twice"),
+        (pet(lemmas=["cat"]), "group 'pet', field 'lemmas': 1 lemma(s); expected at least 2"),
+        (pet(lemmas=["cat", "Dog"]), "'Dog' is not a lemma"),
+        (pet(lemmas=["cat", "big dog"]), "'big dog' is not a lemma"),
+        (pet(lemmas=["cat", 3]), "3 is not a lemma"),
+        (pet(mass=["cow"]), "field 'mass': 'cow' is not among the group's lemmas"),
+        (pet(part_of_speech="verb"), "field 'part_of_speech' is 'verb'"),
+        (
+            '{"groups": {"pet": {"lemmas": ["a", "b"]}, "pet": {"lemmas": ["c", "d"]}}}',
+            "'pet' is there twice",
+        ),
+        ('{"groups": {"pet": {"lemmas": ["a", "b"]}}, "groop": 1}', "unknown field 'groop'"),
+        ('{"groups": {"pet": {"lemmas": ["a", "b"]}}, "interchangeable": [["a"]]}', "list 0: 1 lemma(s)"),
+        (
+            '{"groups": {"pet": {"lemmas": ["a", "b"]}}, "interchangeable": 3}',
+            "'interchangeable' is a number",
+        ),
+    ],
+)
+def test_a_wrong_file_is_one_line_that_names_the_place(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_concepts(text, "mine.json")
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("mine.json")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_or_binary_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.json: cannot be read"):
+        load_concepts(tmp_path / "nowhere.json")
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"binary\.json: cannot be read"):
+        load_concepts(tmp_path / "binary.json")
