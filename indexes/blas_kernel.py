@@ -3,8 +3,9 @@
 The FAISS wheels bundle OpenBLAS 0.3.15 (2021). It recognises processors by vendor, family and model, so
 anything newer than itself falls to a kernel of 2006-2008 ("Prescott" on Intel, "Barcelona" on AMD) whatever
 the processor can do. The remedy is `OPENBLAS_CORETYPE`, which OpenBLAS reads once, when its library is
-loaded. `choose_kernel` sets it from what the processor can do, not from who made it; a value of the user's
-always wins.
+loaded (and a name that it does not know, such as a newer "Sapphirerapids", gives "Prescott" again).
+`choose_kernel` sets it from what the processor can do, not from who made it; a value of the user's always
+wins.
 
 What OpenBLAS would have picked cannot be known without loading it, so the choice is made so that it can do
 no harm: both names are known to every OpenBLAS since 0.3.0, need exactly the instructions that were found,

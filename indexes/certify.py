@@ -132,6 +132,11 @@ def float32_above(values: NDArray[np.float64]) -> NDArray[np.float32]:
     return above
 
 
+def count_lines(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """int64 [n]: how many are true in every line of [n, m]; `numpy.count_nonzero` is slow along an axis."""
+    return np.fromiter((np.count_nonzero(line) for line in mask), np.int64, len(mask))
+
+
 def reached_by(scores: NDArray[np.float32], k: int) -> NDArray[np.float32]:
     """float32 [n]: for every query a score that at least k columns of [n, m] reach, near the k-th best;
     -inf when m < k.
@@ -156,7 +161,7 @@ class BlockScan:
 
     `largest_norm` is the largest norm of a row of the shard; rows were validated before. A call holds at
     most `block_rows` rows (float32, beside what the source itself holds), 64 MiB of approximate scores and
-    their mask, about 200 MiB of scratch where many candidates tie, and its answer.
+    their masks, up to about 150 MiB of scratch where many candidates tie or k is large, and its answer.
     """
 
     proposer: Proposer
@@ -212,11 +217,12 @@ class BlockScan:
         verify_proposed(scores[query_numbers, row_numbers], exact, bounds[query_numbers])
         del scores, candidates
         keep_sparse(best, query_numbers, make_keys(exact, row_numbers + first))
-        everything = np.arange(first, first + len(rows))
         for numbers in _tiles(np.flatnonzero(dense), len(rows) + best.shape[1]):
             for start, exact_scores in exact_block(queries[numbers], rows):
                 part = numbers[start : start + len(exact_scores)]
-                best[part] = keep_best(best[part], make_keys(exact_scores, everything))
+                columns = best_columns(exact_scores, best.shape[1])
+                kept = np.take_along_axis(exact_scores, columns, axis=1)
+                best[part] = keep_best(best[part], make_keys(kept, columns + first))
 
     def _count(
         self,
@@ -228,10 +234,10 @@ class BlockScan:
         """The counts of one block of rows."""
         scores = self.proposer.propose(queries, rows)
         clear = scores > float32_above(thresholds + bounds)[:, None]
-        above = np.count_nonzero(clear, axis=1)
+        above = count_lines(clear)
         near = np.greater_equal(scores, float32_below(thresholds - bounds)[:, None])
         near ^= clear
-        dense = np.count_nonzero(near, axis=1) > len(rows) // DENSE_SHARE
+        dense = count_lines(near) > len(rows) // DENSE_SHARE
         near[dense] = False
         query_numbers, row_numbers = np.divmod(np.flatnonzero(near), len(rows))
         exact = exact_at(queries, rows, query_numbers, row_numbers)
@@ -243,9 +249,24 @@ class BlockScan:
         for numbers in _tiles(np.flatnonzero(dense), len(rows)):
             for start, exact_scores in exact_block(queries[numbers], rows):
                 part = numbers[start : start + len(exact_scores)]
-                above[part] = np.count_nonzero(exact_scores > thresholds[part, None], axis=1)
-                tied[part] = np.count_nonzero(exact_scores == thresholds[part, None], axis=1)
+                above[part] = count_lines(exact_scores > thresholds[part, None])
+                tied[part] = count_lines(exact_scores == thresholds[part, None])
         return Counts(above, tied)
+
+
+def best_columns(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """int64 [n, min(k, m)]: the best columns of [n, m], in any order; ties for the last place go to the
+    first."""
+    lines, columns = scores.shape
+    if columns <= k:
+        return np.broadcast_to(np.arange(columns), scores.shape)
+    last = np.partition(scores, columns - k, axis=1)[:, columns - k]
+    best = np.empty((lines, k), np.int64)
+    for chosen, line, limit in zip(best, scores, last, strict=True):
+        above = np.flatnonzero(line > limit)
+        chosen[: len(above)] = above
+        chosen[len(above) :] = np.flatnonzero(line == limit)[: k - len(above)]
+    return best
 
 
 def find_candidates(
@@ -261,13 +282,13 @@ def find_candidates(
     floor = np.where(last == EMPTY, -np.inf, scores_of(last).astype(np.float64))
     limits = float32_below(floor - bounds)
     candidates = scores >= limits[:, None]
-    found = np.count_nonzero(candidates, axis=1)
+    found = count_lines(candidates)
     many = np.flatnonzero(found > 2 * k + 16)
     if len(many):
         chosen = scores if len(many) == len(scores) else scores[many]
         reached = float32_below(reached_by(chosen, k) - 2 * bounds[many])
         candidates[many] = chosen >= np.maximum(limits[many], reached)[:, None]
-        found[many] = np.count_nonzero(candidates[many], axis=1)
+        found[many] = count_lines(candidates[many])
     return candidates, found
 
 

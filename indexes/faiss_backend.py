@@ -3,10 +3,13 @@ exactly.
 
 FAISS lists the k + `SLACK` best by its own float32 scores. A listed row further than twice the bound below
 FAISS's k-th score cannot belong to the answer; the rest are scored exactly. No unlisted row can belong to
-it either when the exact k-th score is above FAISS's last listed score plus the bound: its approximate score
-is at most the last listed one. Queries that fail this are asked again with a longer list, and at the end,
-or when the list would be longer than `LONGEST_LIST` (FAISS on a GPU lists at most 2,048), scanned block by
-block like everything that `counts` does (`indexes.certify.BlockScan`).
+it either when the exact k-th score is above FAISS's last listed score plus the bound, for its approximate
+score is at most the last listed one.
+
+Queries that fail this, and all when the list would be longer than `LONGEST_LIST` (FAISS on a GPU lists at
+most 2,048), are scanned block by block like everything that `counts` does (`indexes.certify.BlockScan`).
+Asking FAISS again for a longer list would cost as much as that scan, which always ends in an answer: both
+are one matrix product with every row.
 
 On a GPU the block scores come from FAISS too. On a CPU they are numpy's matrix products:
 `faiss.pairwise_distances` is no more than that for inner products.
@@ -47,7 +50,6 @@ from indexes.sources import ArrayRows
 from indexes.validate import check_k, check_queries, check_rows, check_shard, check_thresholds, read_rows
 
 SLACK = 16
-WIDENING = 4
 LONGEST_LIST = 2048
 PROBE_SECONDS = 120
 
@@ -137,11 +139,10 @@ class FaissBackend:
         valid = check_queries(queries, self.shard.dim)
         best = np.full((len(valid), check_k(k, self.shard.rows)), EMPTY, np.int64)
         bounds = self.scan.proposer.bound(valid, self.scan.largest_norm)
+        listed = min(best.shape[1] + SLACK, self.shard.rows)
         pending = np.arange(len(valid))
-        listed = best.shape[1] + SLACK
-        while len(pending) and listed <= LONGEST_LIST:
-            pending = self._certify(best, valid, bounds, pending, min(listed, self.shard.rows))
-            listed *= WIDENING
+        if listed <= LONGEST_LIST:
+            pending = self._certify(best, valid, bounds, listed)
         answer = TopK(scores_of(best), rows_of(best))
         if len(pending):
             scanned = self.scan.topk(valid[pending], best.shape[1])
@@ -159,18 +160,15 @@ class FaissBackend:
         best: NDArray[np.int64],
         queries: NDArray[np.float32],
         bounds: NDArray[np.float64],
-        pending: NDArray[np.int64],
         listed: int,
     ) -> NDArray[np.int64]:
-        """Fill `best` for the pending queries from lists of that length; return the queries not certified."""
-        failed = []
+        """Fill `best` from lists of that length; return the numbers of the queries that are not certified."""
+        certified = np.empty(len(queries), np.bool_)
         step = max(1, TILE_KEYS // listed)
-        for first in range(0, len(pending), step):
-            part = pending[first : first + step]
-            found, certified = self._from_list(queries[part], bounds[part], best.shape[1], listed)
-            best[part] = found
-            failed.append(part[~certified])
-        return np.concatenate(failed)
+        for first in range(0, len(queries), step):
+            part = slice(first, first + step)
+            best[part], certified[part] = self._from_list(queries[part], bounds[part], best.shape[1], listed)
+        return np.flatnonzero(~certified)
 
     def _from_list(
         self, queries: NDArray[np.float32], bounds: NDArray[np.float64], k: int, listed: int
