@@ -20,7 +20,7 @@ from engine.evaluate.ties import Standing, Top, tie_policy
 
 @pytest.fixture
 def world(make_world: Any) -> Any:
-    return make_world()
+    return make_world(images=200)
 
 
 @pytest.fixture
@@ -61,6 +61,10 @@ def test_rows_name_the_winner_and_the_best_positive(tables: dict[Any, Any], worl
     scores = scores.astype(np.float32)
     owner = np.array(world.image_of_caption)
     originals = len(owner)
+    winners = {
+        origin for origin, own in zip(table["top_origin"], table["top_is_own_fake"], strict=True) if not own
+    }
+    assert winners == {"original", "adversarial"}  # fakes of another image win too
     for query in range(run.queries):
         best = int(np.argmax(scores[query]))  # the lowest row among equals: originals come first
         fake = best >= originals

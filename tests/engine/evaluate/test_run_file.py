@@ -92,6 +92,7 @@ def test_paths_are_relative_to_the_file(folder: Path, monkeypatch: pytest.Monkey
         ("path: corpus.json", "path: gone.json", "line 5: corpus.path 'gone.json' is not there"),
         ("images: pictures", "images: gone", "line 6: corpus.images 'gone' is not there"),
         ("out: results", "out: results\nout: twice", "line 10: the key 'out' is given twice"),
+        ("path: corpus.json", "path: corpus.json\n  path: b", "line 6: the key 'path' is given twice"),
         ("out: results", "out: [results", "line 10: not YAML"),
         ("out: results", "out: &here results\ndevice: *here", "line 10: the alias *here is not supported"),
         ("out: results", "out: !!python/object/apply:os.getcwd []", "line 9: not YAML"),
