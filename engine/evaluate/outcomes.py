@@ -4,25 +4,25 @@ One row a query. Ids are those of the store's sets; ids of images and of caption
 apart by the direction and the column. Columns that a run does not have (no variant, no fake of the own image)
 are null.
 
-=========================
-===================================================================================== column
-meaning =========================
-===================================================================================== direction, variant
-of the run; variant null without one query_id, query_row        the original that asks: its id and its row in
-the store's set ``original`` query_image_id             the image of the query: the cluster of a bootstrap
-above, tied,               where the best positive stands in the run's gallery
-(`engine.evaluate.ties.Standing`) tied_positives rank                       of the best positive under the
-run's tie policy base_above, base_tied,     the same for the query's original form in the gallery of originals
-base_tied_positives, base_rank positive_id,               the best positive (the lowest row among equals) and
-its exact score positive_score top_id, top_score,         the first row listed (originals first among equal
-scores), its exact score, its origin top_origin, top_image_id,  ("original" or "adversarial"), the image it
-shows, describes or was made from, and top_is_own_fake            whether it is a fake made from the query's
-image top_genuine,               rows that share the top score, by origin; `top_own_fakes` is part of
-`top_adversarial` top_adversarial, top_own_fakes fooled, fooled_by_own      share of IR@1 in [0, 1] under the
-run's tie policy, and its part from own fakes fake_id, fake_score        the best adversarial row (the lowest
-row among equals) and its exact score own_fake_id,               the same among fakes of the query's image
-own_fake_score =========================
-=====================================================================================
+===========================================  ================================================================
+columns                                      meaning
+===========================================  ================================================================
+direction, variant                           of the run; variant is null without one
+query_id, query_row                          the original that asks: its id and its row in the store
+query_image_id                               the image of the query: the cluster of a bootstrap
+above, tied, tied_positives                  where the best positive stands (`Standing` in `ties`)
+rank                                         of the best positive, under the run's tie policy
+base_above, base_tied, base_tied_positives,  the same for the query's original form among the originals
+base_rank
+positive_id, positive_score                  the best positive (lowest row of equals), its exact score
+top_id, top_score                            the first row listed (originals first among equals), its score
+top_origin, top_image_id                     "original" or "adversarial"; the image it belongs to
+top_is_own_fake                              whether it is a fake made from the query's image
+top_genuine, top_adversarial, top_own_fakes  rows that share the top score, own fakes also as adversarial
+fooled, fooled_by_own                        share of IR@1 in [0, 1] and its part from own fakes (tie policy)
+fake_id, fake_score                          the best adversarial row (lowest row of equals), its score
+own_fake_id, own_fake_score                  the same among fakes of the query's image
+===========================================  ================================================================
 """
 
 from __future__ import annotations
