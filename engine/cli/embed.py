@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PATH = click.Path(path_type=Path)
 MOST_WORKERS = 8
 LINES_OF_PROGRESS = 10
+WIDEST = 1000  # characters of a table
 SET_COLUMNS = ("set", "rows", "there before", "encoded", "equal text", "skipped", "pending")
 STAGES = ("plan", "decode", "encode", "write", "untracked")
 
@@ -159,7 +160,7 @@ def introduction(encoder: Encoder, corpus: Corpus, out: Path) -> Iterator[str]:
         f"corpus  {corpus.name}: {len(corpus.images):,} images, {len(corpus.captions):,} captions, "
         f"text {corpus.normalisation}"
     )
-    yield f"store   {out} ({'is there: what it holds is kept' if out.exists() else 'new'})"
+    yield f"store   {out} ({'there already' if out.exists() else 'new'})"
 
 
 # ---------------------------------------------------------------- progress
@@ -254,7 +255,9 @@ def show(report: EmbedReport) -> None:
     for label, count in report.sets.items():
         table.add_row(label, *(f"{number:,}" for number in numbers(count)))
     console = Console(highlight=False)
-    console.print(table, soft_wrap=True)
+    whole = console.measure(table, options=console.options.update(width=WIDEST)).maximum
+    console.width = max(console.width, whole)  # a line too long is better than a cut number
+    console.print(table)
     for line in remarks(report):
         console.print(line, markup=False, soft_wrap=True)
 
