@@ -38,7 +38,7 @@ _DAMAGE = (
 _CUT_OFF = re.compile(r"unexpected EOF|central directory|Ran out of input|unexpected pos|reading zip")
 _GLOBAL = re.compile(r"GLOBAL:? ([\w.]+)")
 
-# family -> keys that only its checkpoints have (prefixes gone); for error messages, never for a decision
+# family -> keys that only its checkpoints have, under any prefix of DataParallel
 _SIGNATURES: Mapping[str, tuple[str, ...]] = {
     "vse_infty": ("gpool.linear.weight", "image_encoder.gpool.linear.weight"),
     "vsrn": ("Rs_GCN_1.g.weight",),
@@ -207,22 +207,17 @@ class Weights:
         return f"{self.source}: key '{self.prefix}{key}'"
 
     def _expected(self) -> str:
-        other = family_of(self.tensors)
-        known = other not in (None, self.family)
-        hint = f"; this looks like a checkpoint of the family '{other}'" if known else ""
-        return f"a checkpoint of the family '{self.family}'{hint}"
+        return f"a checkpoint of the family '{self.family}'"
 
 
 def flat_weights(checkpoint: Mapping[str, Any], family: str, path: Path) -> Weights:
-    """The weights of a checkpoint whose ``model`` is one mapping of keys to tensors (or that is this
-    mapping)."""
-    if "model" not in checkpoint and all(isinstance(value, Tensor) for value in checkpoint.values()):
-        return _weights(checkpoint, family, str(path))
-    model = _model(checkpoint, family, path)
+    """The weights of a checkpoint whose ``model`` is one mapping of keys to tensors, or that is this mapping."""
+    bare = "model" not in checkpoint and all(isinstance(value, Tensor) for value in checkpoint.values())
+    model = checkpoint if bare else _model(checkpoint, family, path)
     if isinstance(model, (list, tuple)):
         raise InputError(
-            f"{path}: 'model' is a list of {len(model)}{_looks_like(model, family)}; "
-            f"expected one mapping of keys to tensors in a checkpoint of the family '{family}'"
+            f"{path}: 'model' is a list of {len(model)}; expected one mapping of keys to tensors in "
+            f"a checkpoint of the family '{family}'"
         )
     return _weights(model, family, str(path))
 
@@ -236,8 +231,8 @@ def listed_weights(
     if not isinstance(model, (list, tuple)) or len(model) != len(names):
         found = f"a list of {len(model)}" if isinstance(model, (list, tuple)) else _kind(model)
         raise InputError(
-            f"{path}: 'model' is {found}{_looks_like(model, family)}; expected a list of {len(names)} "
-            f"({', '.join(names)}) in a checkpoint of the family '{family}'"
+            f"{path}: 'model' is {found}; expected a list of {len(names)} ({', '.join(names)}) in "
+            f"a checkpoint of the family '{family}'"
         )
     return [_weights(part, family, f"{path} ({name} part)") for name, part in zip(names, model, strict=True)]
 
@@ -248,9 +243,12 @@ def published_options(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
     return vars(options) if isinstance(options, argparse.Namespace) else {}
 
 
-def family_of(tensors: Mapping[Any, Any]) -> str | None:
-    """The family whose checkpoints have such keys, for an error message; None when none has."""
-    keys = {str(key).removeprefix(_DATA_PARALLEL) for key in tensors}
+def family_of(model: Any) -> str | None:
+    """The family whose checkpoints have such keys, in one mapping or a list of them; None when none has."""
+    parts = model if isinstance(model, (list, tuple)) else [model]
+    keys = {
+        str(key).removeprefix(_DATA_PARALLEL) for part in parts if isinstance(part, Mapping) for key in part
+    }
     return next((family for family, known in _SIGNATURES.items() if keys.intersection(known)), None)
 
 
@@ -260,7 +258,13 @@ def _model(checkpoint: Mapping[str, Any], family: str, path: Path) -> Any:
         raise InputError(
             f"{path}: key 'model' is missing, found {keys}; expected a checkpoint of the family '{family}'"
         )
-    return checkpoint["model"]
+    model = checkpoint["model"]
+    other = family_of(model)
+    if other not in (None, family):
+        raise InputError(
+            f"{path}: this is a checkpoint of the family '{other}'; expected one of the family '{family}'"
+        )
+    return model
 
 
 def _weights(value: Any, family: str, source: str) -> Weights:
@@ -275,12 +279,6 @@ def _weights(value: Any, family: str, source: str) -> Weights:
     if tensors and all(key.startswith(_DATA_PARALLEL) for key in tensors):
         tensors = {key[len(_DATA_PARALLEL) :]: tensor for key, tensor in tensors.items()}
     return Weights(family, source, tensors)
-
-
-def _looks_like(model: Any, family: str) -> str:
-    parts = model if isinstance(model, (list, tuple)) else [model]
-    found = {family_of(part) for part in parts if isinstance(part, Mapping)} - {None, family}
-    return f", as in a checkpoint of the family '{found.pop()}'" if len(found) == 1 else ""
 
 
 def _kind(value: object) -> str:

@@ -212,13 +212,15 @@ def test_weights_that_are_not_finite_are_named(tmp_path: Path, value: float) -> 
         load(path)
 
 
-def test_a_list_with_another_number_of_parts_is_named(tmp_path: Path) -> None:
+def test_a_model_of_another_number_of_parts_is_named(tmp_path: Path) -> None:
     path = tmp_path / "model.pth"
-    similarity = {"sim_eval_w.weight": torch.ones(1, 2), "SAF_module.attn_sim_w.weight": torch.ones(1, 2)}
-    torch.save({"model": [state(), state(), similarity]}, path)
-    with pytest.raises(InputError, match=r"a list of 3, as in a checkpoint of the family 'saf'"):
+    torch.save({"model": [state(), state(), state()]}, path)
+    with pytest.raises(InputError, match=r"'model' is a list of 3; expected a list of 2 \(image, text\)"):
         listed_weights(read_checkpoint(path), "vsrn", path, ("image", "text"))
-    with pytest.raises(InputError, match=r"a list of 3.*expected one mapping"):
+    with pytest.raises(InputError, match=r"'model' is a list of 3; expected one mapping"):
+        flat_weights(read_checkpoint(path), "albef", path)
+    torch.save({"weights": [state()]}, path)
+    with pytest.raises(InputError, match=r"key 'model' is missing, found 'weights'"):
         flat_weights(read_checkpoint(path), "albef", path)
 
 
