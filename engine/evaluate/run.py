@@ -58,7 +58,7 @@ def evaluate_store(
     for direction in directions:
         search = DirectionSearch(store, direction, ties, backend, depth, progress or Silent())
         known = variant_sets(store, direction)
-        chosen = [name for name in known if variants is None or name in variants]
+        chosen = [name for name in dict.fromkeys(known if variants is None else variants) if name in known]
         for variant in (None, *chosen):
             file = None if outcomes is None else outcomes / f"{run_name(variant, direction)}.parquet"
             runs.append(execute(search, variant, file))

@@ -36,6 +36,7 @@ from engine.variants.registry import make_variant, variant_families
 from indexes.registry import BACKENDS
 
 LARGEST_FILE = 1 << 20
+DEEPEST = 16
 MOST_WORKERS = 8
 
 Place = tuple[str | int, ...]
@@ -147,23 +148,33 @@ def read_text(file: Path) -> str:
 
 
 def parse(file: Path, text: str) -> yaml.Node:
-    """The document as nodes that know their lines. Raises `InputError` when it is no mapping, or has aliases.
-
-    Aliases are refused because a few lines of them can stand for more values than any memory holds.
-    """
+    """The document as nodes that know their lines. Raises `InputError` when it is not a plain mapping."""
     try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                place = f"{file} line {line_of(event.start_mark)}"
-                raise InputError(f"{place}: the alias *{event.anchor} is not supported; write the value out")
+        check_plain(file, text)
         node: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         raise not_yaml(file, error) from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"{file}: not YAML ({error})") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{file}: not YAML ({' '.join(str(error).split())})") from error
     if not isinstance(node, yaml.MappingNode):
         raise InputError(f"{file}: expected a mapping with the keys {', '.join(RunFile.model_fields)}")
     return node
+
+
+def check_plain(file: Path, text: str) -> None:
+    """Raise `InputError` for aliases and for deep nesting, before anything is made of the text.
+
+    A few lines of either can stand for more values than any memory holds, or take for ever to read.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        place = f"{file} line {line_of(event.start_mark)}"
+        if isinstance(event, yaml.AliasEvent):
+            raise InputError(f"{place}: the alias *{event.anchor} is not supported; write the value out")
+        if depth > DEEPEST:
+            raise InputError(f"{place}: nested more than {DEEPEST} deep, expected a run file in YAML")
 
 
 def not_yaml(file: Path, error: yaml.MarkedYAMLError) -> InputError:

@@ -168,13 +168,13 @@ class CheckpointSweep:
 
     def run_direction(self, store: Store, direction: Direction) -> list[Results]:
         """The runs of a direction, those that are finished read from their files."""
-        made = [variant.name for variant in self.variants]
-        names = [None, *(name for name in variant_sets(store, direction) if name in made)]
+        searched = variant_sets(store, direction)
+        names = [None, *(variant.name for variant in self.variants if variant.name in searched)]
         finished = {name: self.finished(store, direction, name) for name in names}
         missing = [name for name in names if finished[name] is None]
-        self.progress.note(
-            f"{self.name} {direction}: {len(names) - len(missing)} of {len(names)} runs are finished"
-        )
+        if len(missing) < len(names):
+            there = len(names) - len(missing)
+            self.progress.note(f"{self.name} {direction}: {there} of {len(names)} runs are finished")
         if not missing:
             return [one for one in finished.values() if one is not None]
         search = DirectionSearch(

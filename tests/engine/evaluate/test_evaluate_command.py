@@ -178,3 +178,13 @@ def test_a_base_without_a_hit_has_no_drop_rate(
     run = read_results(tmp_path / "out").runs[1]
     assert run.metrics["drop_rate"] is None
     assert run.undefined == {"drop_rate": "recall@1 without the variant is 0"}
+
+
+def test_variants_come_in_the_order_asked_for_each_once(
+    evaluate: Evaluate, store_file: Path, tmp_path: Path
+) -> None:
+    names = ["typo:seed=3", "mix:0.9:seed=1", "typo:seed=3"]
+    options = [word for name in names for word in ("--variant", name)]
+    assert evaluate(store_file, "--direction", "t2i", *options, "--out", tmp_path / "out")[0] == 0
+    runs = read_results(tmp_path / "out").runs
+    assert [one.variant for one in runs] == [None, "typo:seed=3", "mix:0.9:seed=1"]
