@@ -201,7 +201,7 @@ class Weights:
     def _value(self, key: str, expected: Tensor) -> Tensor:
         if key not in self.tensors:
             return torch.zeros(expected.shape, dtype=expected.dtype)
-        return self.tensors[key].to(expected.dtype).contiguous()
+        return self.tensors[key].to(expected.dtype)
 
     def _place(self, key: str) -> str:
         return f"{self.source}: key '{self.prefix}{key}'"
@@ -211,7 +211,7 @@ class Weights:
 
 
 def flat_weights(checkpoint: Mapping[str, Any], family: str, path: Path) -> Weights:
-    """The weights of a checkpoint whose ``model`` is one mapping of keys to tensors, or that is this mapping."""
+    """The weights of a checkpoint whose ``model`` is one mapping of keys to tensors, or that is one."""
     bare = "model" not in checkpoint and all(isinstance(value, Tensor) for value in checkpoint.values())
     model = checkpoint if bare else _model(checkpoint, family, path)
     if isinstance(model, (list, tuple)):

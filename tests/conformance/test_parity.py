@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +99,54 @@ def test_every_array_is_what_the_original_code_gave(fixture: Fixture) -> None:
     assert differences
     worst = max(differences, key=lambda name: differences[name])
     assert differences[worst] <= TOLERANCE, f"{worst} differs by {differences[worst]:.2e}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The keys and shapes of a full-size model: what its ``model`` entry holds."""
+
+    path: Path
+    name: str
+    model: Any
+
+    @property
+    def family(self) -> str:
+        return self.path.parent.name
+
+
+def find_layouts() -> list[Layout]:
+    return [
+        Layout(path, name, model)
+        for path in sorted(parity_folder().glob("*/real_layout*.json"))
+        for name, model in json.loads(path.read_text()).items()
+        if not isinstance(model, str)
+    ]
+
+
+@pytest.mark.published
+@pytest.mark.parametrize("layout", find_layouts(), ids=lambda x: f"{x.family}-{x.path.stem}-{x.name}")
+def test_a_full_size_model_needs_no_option(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every key and shape of the published models fits; the tensors are one zero each, seen in full shape."""
+    model = fill(layout.model)
+    load = LOADERS[layout.family]
+    monkeypatch.setattr(sys.modules[load.__module__], "read_checkpoint", lambda path: {"model": model})
+    loaded = load(Path("x.pth"), *([layout.name.lower()] if layout.family == "sgraf" else []))
+    assert loaded is not None
+
+
+def fill(shapes: Any) -> Any:
+    if isinstance(shapes, list):
+        return [fill(part) for part in shapes]
+    return {key: torch.zeros(()).expand(shape) for key, shape in shapes.items()}
+
+
+LOADERS: Mapping[str, Callable[..., Any]] = {
+    "albef": load_albef,
+    "blip": load_blip,
+    "sgraf": load_sgraf,
+    "vse_infty": load_vse_infty,
+    "vsrn": load_vsrn,
+}
 
 
 def difference(found: NDArray[Any], expected: NDArray[Any]) -> float:
