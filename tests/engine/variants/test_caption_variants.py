@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.errors import InputError
-from engine.variants.concepts import default_concepts
+from engine.variants.concepts import default_concepts, parse_concepts
 from engine.variants.inflection import has_article, match_case, pluralise, replace_noun
 from engine.variants.nouns import Noun, nouns_of
 from engine.variants.registry import make_variant
 from engine.variants.rng import item_rng
-from engine.variants.substitution import NO_NOUN, draw_without_replacement
+from engine.variants.substitution import NO_NOUN, NO_TARGET, ONLY_REPEATS, draw_without_replacement
 from engine.variants.texts import same_form
 from engine.variants.variant import VariantItem
 from engine.variants.vocabulary import default_vocabulary
@@ -140,6 +140,15 @@ def test_seeds_differ_and_policies_of_one_seed_choose_the_same_word() -> None:
     assert len(texts) == 4
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_captions_that_repeat_a_text_draw_their_own_word_and_target(policy: str) -> None:
+    corpus = caption_corpus(*(("a dog and a cup on the beach",) for _ in range(60)))
+    changes = [item.change for item in make_variant(policy).apply(corpus).items]
+    words = [change["lemma"] for change in changes]
+    assert all(words.count(word) > 8 for word in ("dog", "cup", "beach"))
+    assert len({change["target"] for change in changes}) > 40
+
+
 def group_names(lemma: str) -> set[str]:
     return {group.name for group in default_concepts().groups_of(lemma)}
 
@@ -185,10 +194,10 @@ def test_near_synonyms_general_words_and_mass_nouns_are_not_put_where_they_do_no
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_fake_says_what_no_caption_of_the_corpus_says(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.variants import concepts, vocabulary
+    from engine.variants import vocabulary
     from engine.variants.families import diff_concept, rand_voca, same_concept
 
-    few = concepts.parse_concepts(
+    few = parse_concepts(
         '{"groups": {"x": {"lemmas": ["dog", "cat", "cow"]}, "y": {"lemmas": ["cup", "jar", "pot"]}}}', "few"
     )
     for module in (same_concept, diff_concept, rand_voca):
@@ -201,6 +210,19 @@ def test_a_fake_says_what_no_caption_of_the_corpus_says(policy: str, monkeypatch
     for seed in range(30):
         for item in make_variant(f"{policy}:seed={seed}").apply(corpus).items:
             assert same_form(str(item.content)) in {"acowsitsthere", "apotsitsthere"}
+
+
+def test_a_caption_whose_every_fake_is_an_original_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.variants.families import same_concept
+
+    few = parse_concepts(
+        '{"groups": {"x": {"lemmas": ["dog", "cat"]}, "y": {"lemmas": ["cup", "jar"]}}}', "few"
+    )
+    monkeypatch.setattr(same_concept, "default_concepts", lambda: few)
+    corpus = caption_corpus(("a dog sits",), ("a cat sits",), ("a cup stands",), ("a horse stands",))
+    outcome = make_variant("same_concept").apply(corpus)
+    assert [item.content for item in outcome.items] == ["a jar stands"]
+    assert outcome.left_out == {0: ONLY_REPEATS, 1: ONLY_REPEATS, 3: NO_TARGET}
 
 
 def test_random_words_are_letters_and_their_source_is_recorded() -> None:

@@ -1,0 +1,109 @@
+"""Query perturbations: what all of them share.
+
+A perturbation replaces the text of every caption when it asks (text to image); the image gallery stays as it
+is. A caption that the rule cannot change stays among the queries, marked as unchanged with the reason, so that
+every run has the same queries and the changed rate says how many of them were put to the test. A rule that
+fails lets the command fail: no clean caption stands in for a perturbed one. Source: `Assessing Brittleness of
+Image-Text Retrieval Benchmarks`, its perturbations of the query.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from engine.corpus.corpus import Caption, Corpus
+from engine.variants.checks import require_change
+from engine.variants.parameters import Parameter
+from engine.variants.rng import item_rng
+from engine.variants.variant import Modality, Side, VariantItem, VariantItems
+
+Mode = Literal["default", "paper"]
+DEFAULT: Mode = "default"
+PAPER: Mode = "paper"
+MODES: tuple[Mode, ...] = (DEFAULT, PAPER)
+
+
+@dataclass(frozen=True)
+class Perturbed:
+    """The text that asks, a JSON-ready record of what was done, and why it is `unchanged` if it is.
+
+    In paper mode the text of an unchanged query may be spaced otherwise than its caption (``hat .``), because
+    the published rule joins tokens.
+    """
+
+    text: str
+    change: Mapping[str, Any] = field(default_factory=dict)
+    unchanged: str | None = None
+
+
+Rule = Callable[[Caption], Perturbed]
+
+
+def parse_mode(text: str) -> Mode:
+    """A member of `MODES`."""
+    for mode in MODES:
+        if text == mode:
+            return mode
+    raise ValueError(text)
+
+
+def mode_parameter() -> Parameter:
+    """``mode=paper``: the rule as published; ``mode=default``: as it should be."""
+    return Parameter("mode", parse_mode, " or ".join(MODES), default=DEFAULT)
+
+
+@dataclass(frozen=True)
+class QueryPerturbation(ABC):
+    """A variant whose items are the texts of all captions, in corpus order, perturbed by one rule."""
+
+    mode: Mode = DEFAULT
+    side: ClassVar[Side] = "query"
+    modality: ClassVar[Modality] = "captions"
+    perturbation: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """The perturbation, then ``mode=paper`` when it is, then the seed where chance plays a part."""
+        return ":".join([self.perturbation, *([] if self.mode == DEFAULT else [f"mode={self.mode}"])])
+
+    @abstractmethod
+    def rule(self, corpus: Corpus) -> Rule:
+        """What turns a caption into its query, in the variant's mode; prepared once for the corpus."""
+
+    def apply(self, corpus: Corpus) -> VariantItems:
+        """One item a caption, in corpus order.
+
+        An item's `change` holds the perturbation, the mode, what was done, and for an unchanged one the
+        reason under ``unchanged``. Raises `InputError` when no caption can be changed.
+        """
+        rule, name = self.rule(corpus), self.name
+        items = tuple(self._item(row, caption, rule(caption), name) for row, caption in enumerate(corpus.captions))
+        return require_change(name, VariantItems(items))
+
+    def _item(self, row: int, caption: Caption, perturbed: Perturbed, name: str) -> VariantItem:
+        change = {"perturbation": self.perturbation, "mode": self.mode, **perturbed.change}
+        if perturbed.unchanged is not None:
+            change["unchanged"] = perturbed.unchanged
+        changed = perturbed.unchanged is None
+        return VariantItem(f"{caption.id}@{name}", row, perturbed.text, changed, change)
+
+
+@dataclass(frozen=True)
+class SeededPerturbation(QueryPerturbation):
+    """A perturbation with chance in it: every choice is drawn from (seed, caption id)."""
+
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """Such as ``shuffle_all_words:mode=paper:seed=0``."""
+        return f"{super().name}:seed={self.seed}"
+
+    def rng(self, caption: Caption) -> np.random.Generator:
+        """The generator of one caption, the perturbation's own."""
+        return item_rng(self.seed, caption.id, self.perturbation)
