@@ -24,6 +24,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     Example: ``unknown variant 'mixx'; did you mean 'mix'? known: mix, patch, rococo``.
     """
     names = sorted(known)
-    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    begun = [one for one in names if name and one.startswith(name)]
+    nearest = begun[:1] or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else ";"
     return InputError(f"unknown {kind} {name!r}{hint} known: {', '.join(names)}")

@@ -7,12 +7,15 @@ from click.core import ParameterSource
 
 
 def command_line(ctx: click.Context) -> list[str]:
-    """The command with its arguments and the options that were given, as words, without the shell's own ways."""
+    """The command with its arguments and the options that were given, as words, not quoted for a shell."""
     words = ["itrstress", *names(ctx)]
     for parameter in ctx.command.params:
-        if parameter.name is None or ctx.get_parameter_source(parameter.name) is not ParameterSource.COMMANDLINE:
+        if (
+            parameter.name is None
+            or ctx.get_parameter_source(parameter.name) is not ParameterSource.COMMANDLINE
+        ):
             continue
-        value = ctx.params[parameter.name]
+        value = ctx.params[name]
         values = value if isinstance(value, tuple) else (value,)
         if isinstance(parameter, click.Argument):
             words += [str(one) for one in values]

@@ -90,7 +90,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0, 2 for input and usage, 1 for the rest, 130 for Ctrl-C."""
     debug = "--debug" in (sys.argv[1:] if arguments is None else arguments)
     try:
-        result = itrstress.main(None if arguments is None else list(arguments), standalone_mode=False)
+        words = None if arguments is None else list(arguments)
+        result = itrstress.main(words, prog_name="itrstress", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("interrupted; what was complete is kept, run the same command to continue", err=True)
