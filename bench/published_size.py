@@ -62,7 +62,10 @@ def timed(command: Sequence[str | Path]) -> tuple[float, int]:
 
 def unit(vectors: NDArray[np.float64]) -> NDArray[np.float32]:
     """Rows scaled to length 1, float32."""
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    scaled: NDArray[np.float32] = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(
+        np.float32
+    )
+    return scaled
 
 
 def write_synthetic(folder: Path) -> list[Path]:

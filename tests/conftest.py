@@ -12,7 +12,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a test never waits for a network
 
 @pytest.fixture(scope="session")
 def published_data() -> Path:
-    """The folder of published data (`ITRSTRESS_DATA`, default ``../shared/data``); skips where it is missing."""
+    """The folder of published data (`ITRSTRESS_DATA`, else ``../shared/data``); skips where there is none."""
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
     folder = Path(os.environ.get("ITRSTRESS_DATA", default))
     if not folder.is_dir():

@@ -10,10 +10,8 @@ def command_line(ctx: click.Context) -> list[str]:
     """The command with its arguments and the options that were given, as words, not quoted for a shell."""
     words = ["itrstress", *names(ctx)]
     for parameter in ctx.command.params:
-        if (
-            parameter.name is None
-            or ctx.get_parameter_source(parameter.name) is not ParameterSource.COMMANDLINE
-        ):
+        name = parameter.name
+        if name is None or ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
         value = ctx.params[name]
         values = value if isinstance(value, tuple) else (value,)
