@@ -6,13 +6,20 @@ from collections.abc import Mapping
 
 from engine.corpus.document import Document, parse_object
 from engine.corpus.reader import Reader
-from engine.corpus.readers import blip, coco_captions, karpathy, rococo, table
+from engine.corpus.readers import blip, coco_captions, karpathy, precomp, rococo, table
 from engine.corpus.shape import describe, shorten
 from engine.errors import InputError, unknown_name
 
 READERS: Mapping[str, Reader] = {
     reader.name: reader
-    for reader in (karpathy.READER, blip.READER, rococo.READER, coco_captions.READER, table.READER)
+    for reader in (
+        karpathy.READER,
+        blip.READER,
+        rococo.READER,
+        coco_captions.READER,
+        table.READER,
+        precomp.READER,
+    )
 }
 
 
