@@ -87,7 +87,7 @@ def unit_rows(count: int, dim: int, kind: str, batches: Iterable[tuple[Rows, Ten
     """
     result = np.empty((count, dim), dtype=np.float32)
     for rows, vectors in batches:
-        values = vectors.double().cpu().numpy()
+        values = vectors.cpu().double().numpy()
         lengths = np.linalg.norm(values, axis=1, keepdims=True)
         wrong = np.flatnonzero(~(np.isfinite(lengths[:, 0]) & (lengths[:, 0] > 0)))
         if len(wrong):

@@ -54,8 +54,8 @@ class Vocabulary:
         return [self.ids[START], *(self.ids.get(word, unknown) for word in words), self.ids[END]]
 
     def with_word(self, word: str) -> Vocabulary:
-        """With one more word at the end."""
-        return Vocabulary(self.source, {**self.ids, word: len(self)})
+        """With one more word at the end; itself when the word is there."""
+        return self if word in self.ids else Vocabulary(self.source, {**self.ids, word: len(self)})
 
     @cached_property
     def fingerprint(self) -> str:

@@ -25,7 +25,7 @@ from engine.errors import InputError
 
 OPTIONS = ("vocab",)
 FAMILIES: Mapping[str, tuple[str, ...]] = {"saf": ("saf",), "sgr": ("sgr",), "saf+sgr": ("saf", "sgr")}
-_PAIRS_A_STEP = 1024  # about 100 MB of activations at the published width
+_PAIRS_A_STEP = 1024  # a few hundred MB of activations at the published width
 
 
 def open_scorer(request: EncoderRequest) -> SgrafScorer:
