@@ -25,7 +25,7 @@ from engine.errors import InputError
 
 OPTIONS = ("vocab",)
 FAMILIES: Mapping[str, tuple[str, ...]] = {"saf": ("saf",), "sgr": ("sgr",), "saf+sgr": ("saf", "sgr")}
-_PAIRS_A_STEP = 1024  # a few hundred MB of activations at the published width
+_VALUES_A_STEP = 2**25  # of the largest activation (128 MB); a step holds a few of that size
 
 
 def open_scorer(request: EncoderRequest) -> SgrafScorer:
@@ -137,22 +137,26 @@ class SgrafScorer:
         if not scores.size:
             return scores
         images = torch.from_numpy(np.stack(image_states)).to(self._forward.device)
-        step = max(1, _PAIRS_A_STEP // len(images))
+        pairs = self._pairs_a_step(max(len(state) for state in text_states))
+        step = max(1, pairs // len(images))
         for rows in batches_by_length([len(state) for state in text_states], step, equal=True):
             words = torch.from_numpy(np.stack([text_states[row] for row in rows])).to(self._forward.device)
-            scores[:, rows] = self._mean_scores(images, words).cpu().numpy()
+            scores[:, rows] = self._mean_scores(images, words, pairs).cpu().numpy()
         return scores
 
-    def _mean_scores(self, images: Tensor, words: Tensor) -> Tensor:
+    def _pairs_a_step(self, longest: int) -> int:
+        return max(1, _VALUES_A_STEP // (longest * max(max(self._widths), self._models[0].regions)))
+
+    def _mean_scores(self, images: Tensor, words: Tensor, step: int) -> Tensor:
         regions = torch.split(images, self._widths, dim=-1)
         tokens = torch.split(words, self._widths, dim=-1)
         total = torch.zeros(len(images), len(words), device=images.device)
         for model, mine, theirs in zip(self._models, regions, tokens, strict=True):
-            for start in range(0, len(images), _PAIRS_A_STEP):
-                part = mine[start : start + _PAIRS_A_STEP]
+            for start in range(0, len(images), step):
+                part = mine[start : start + step]
                 with self._forward.passes():
                     vectors = model.similarity.global_image(part)
-                    total[start : start + _PAIRS_A_STEP] += model.similarity(part, vectors, theirs).float()
+                    total[start : start + step] += model.similarity(part, vectors, theirs).float()
         return total / len(self._models)
 
     def _word_states(self, model: Sgraf, words: Vocabulary, texts: Sequence[str]) -> list[State]:

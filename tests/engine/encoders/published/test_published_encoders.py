@@ -220,7 +220,7 @@ def pair_specs(tiny: Tiny) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", ["saf", "sgr", "saf+sgr"])
 def test_blocks_of_any_shape_make_the_same_matrix(
-    pair_specs: dict[str, str], features: MakeFeatures, name: str
+    pair_specs: dict[str, str], features: MakeFeatures, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scorer = open_pair_scorer(pair_specs[name], device="cpu", batch_size=2)
     images = scorer.image_states([scorer.prepare_image(x) for x in features(4, 4, 4)])
@@ -235,6 +235,9 @@ def test_blocks_of_any_shape_make_the_same_matrix(
     np.testing.assert_allclose(whole, by_pair, **CLOSE)
     some = scorer.score_block(images, [texts[n] for n in (4, 0, 2)])
     np.testing.assert_allclose(whole[:, [4, 0, 2]], some, **CLOSE)
+    for step in (1, 100):  # one pair, and two, at once
+        monkeypatch.setattr("engine.encoders.sgraf.scorer._VALUES_A_STEP", step)
+        np.testing.assert_allclose(whole, scorer.score_block(images, texts), **CLOSE)
     assert scorer.score_block(images, []).shape == (3, 0)
     assert scorer.score_block([], texts).shape == (0, 6)
 
