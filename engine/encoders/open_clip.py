@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -22,11 +23,14 @@ from torch import Tensor
 from engine.encoders.device import autocast, check_precision, resolve_device
 from engine.encoders.offline import no_network
 from engine.encoders.open_clip_source import ModelSource, find_source
+from engine.encoders.open_clip_text import by_length, encode_text, is_causal, needed_lengths
 from engine.encoders.open_clip_tokenizer import build_tokenizer, describe_tokenizer, vocabulary_size
 from engine.encoders.preprocess import Preprocess
 from engine.encoders.registry import EncoderRequest
 from engine.encoders.weights import first_line, hash_weights, load_strictly, read_state_dict
 from engine.errors import InputError
+
+Forward = Callable[[Tensor], Tensor]
 
 OPENAI_ENTRIES = (
     "input_resolution",
@@ -119,11 +123,12 @@ def fit_names(tensors: dict[str, Tensor], model: torch.nn.Module, source: ModelS
 class OpenClipEncoder:
     """An open_clip model as an `Encoder`.
 
-    Every text is padded to the model's context length, so the texts of a batch all have one length and there
-    is nothing to sort by. In fp32 a row differs by less than 1e-6 between batches of any size and order. In
-    bf16 and fp16 the kernels for one row and for many round differently (measured: 6e-3 between batches of 1
-    and 64), so there every forward pass has exactly `batch_size` rows, the last one filled up: a row then
-    depends on `batch_size` alone, not on what is beside it.
+    Texts of one length go through the model together (`engine.encoders.open_clip_text`); towers that are
+    not CLIP's own see every text padded to the context length. In fp32 a row differs by less than 1e-6
+    between batches of any size and order. In bf16 and fp16 the kernels for one row and for many round
+    differently (measured: 6e-3 between batches of 1 and 64), so there every forward pass has exactly
+    `batch_size` rows, the last one filled up: a row then depends on `batch_size` alone, not on what is
+    beside it.
     """
 
     def __init__(
@@ -169,38 +174,64 @@ class OpenClipEncoder:
         return self._description
 
     def prepare_image(self, image: Image) -> Tensor:
-        """float32 [3, height, width]: the model's own evaluation transform; keeps no state, so "
-        "threads may share it."""
+        """float32 [3, height, width]: the model's own evaluation transform; keeps no state, so
+        threads may share it."""
         return self._transform(image)
 
     def encode_images(self, images: Sequence[Any]) -> NDArray[np.float32]:
-        """float32 [n, dim], rows L2-normalised. Raises `InputError` for an image whose embedding "
-        "has no direction."""
-        return self._encode(images, "image", torch.stack, self._model.encode_image)
+        """float32 [n, dim], rows L2-normalised. Raises `InputError` for an image whose embedding
+        has no direction."""
+        size = self._request.batch_size
+        batches = [
+            self._encode(
+                torch.stack(list(images[start : start + size])),
+                self._model.encode_image,
+                "image",
+                np.arange(start, min(start + size, len(images))),
+            )
+            for start in range(0, len(images), size)
+        ]
+        return np.concatenate(batches) if batches else np.empty((0, self._dim), dtype=np.float32)
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """float32 [n, dim], rows L2-normalised; long texts are cut by the model's tokenizer.
 
         Raises `InputError` for a text whose embedding has no direction.
         """
-        return self._encode(texts, "text", self._tokenizer, self._model.encode_text)
-
-    def _encode(
-        self,
-        items: Sequence[Any],
-        kind: str,
-        gather: Callable[[list[Any]], Tensor],
-        forward: Callable[[Tensor], Tensor],
-    ) -> NDArray[np.float32]:
-        rows = np.empty((len(items), self._dim), dtype=np.float32)
-        size = self._request.batch_size
-        for start in range(0, len(items), size):
-            batch = gather(list(items[start : start + size]))
-            features = self._forward(batch, forward)
-            rows[start : start + len(batch)] = _normalise(features, kind, start)
+        rows = np.empty((len(texts), self._dim), dtype=np.float32)
+        if not texts:
+            return rows
+        tokens = self._tokenizer(list(texts))
+        for numbers, part, forward in self._text_batches(tokens):
+            rows[numbers] = self._encode(part, forward, "text", numbers)
         return rows
 
-    def _forward(self, batch: Tensor, forward: Callable[[Tensor], Tensor]) -> Tensor:
+    def _text_batches(self, tokens: Tensor) -> Iterator[tuple[NDArray[np.int64], Tensor, Forward]]:
+        """Batches of texts of one length: their numbers, their tokens, and the forward pass for them."""
+        size = self._request.batch_size
+        if is_causal(self._model):
+            lengths, forward = needed_lengths(self._model, tokens), partial(encode_text, self._model)
+        else:
+            lengths, forward = torch.full((len(tokens),), tokens.shape[1]), self._model.encode_text
+        for length, numbers in by_length(lengths):
+            for part in torch.split(numbers, size):
+                yield part.numpy(), tokens[part, :length], forward
+
+    def _encode(
+        self, batch: Tensor, forward: Forward, kind: str, numbers: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """float32 [n, dim] of one batch; `numbers` int64 [n] are those of its items, for the error."""
+        features = self._forward(batch, forward)
+        norms = torch.linalg.vector_norm(features, dim=1, keepdim=True)
+        bad = torch.nonzero(~(torch.isfinite(norms) & (norms > 0)))
+        if len(bad):
+            raise InputError(
+                f"the model gives {kind} {numbers[int(bad[0, 0])]} an embedding with NaN, infinite values or "
+                "zero length; try --precision fp32, or check the checkpoint"
+            )
+        return cast("NDArray[np.float32]", (features / norms).float().numpy())
+
+    def _forward(self, batch: Tensor, forward: Forward) -> Tensor:
         """float64 [n, dim] on the CPU: the model's output for one batch."""
         full = batch
         missing = self._request.batch_size - len(batch)
@@ -215,21 +246,9 @@ class OpenClipEncoder:
         return features[: len(batch)].cpu().double()
 
 
-def _normalise(features: Tensor, kind: str, start: int) -> NDArray[np.float32]:
-    norms = torch.linalg.vector_norm(features, dim=1, keepdim=True)
-    bad = torch.nonzero(~(torch.isfinite(norms) & (norms > 0)))
-    if len(bad):
-        raise InputError(
-            f"the model gives {kind} {start + int(bad[0, 0])} of {start + len(features)} an embedding "
-            "with NaN, infinite values or "
-            "zero length; try --precision fp32, or check the checkpoint"
-        )
-    return cast("NDArray[np.float32]", (features / norms).float().numpy())
-
-
 def _exact_convolutions(device: torch.device) -> AbstractContextManager[object]:
-    """On an NVIDIA GPU, float32 convolutions in float32: torch's default there is TF32, with 10 "
-    "bits of mantissa."""
+    """On an NVIDIA GPU, float32 convolutions in float32: torch's default there is TF32, with 10
+    bits of mantissa."""
     if device.type != "cuda":
         return nullcontext()
     return cast(

@@ -55,8 +55,8 @@ class ModelSource:
 
 
 def find_source(request: EncoderRequest) -> ModelSource:
-    """The source of a request. Raises `InputError` for an unknown model or tag, and for what a file "
-    "or folder lacks."""
+    """The source of a request. Raises `InputError` for an unknown model or tag, and for what a file
+    or folder lacks."""
     if request.weights is None:
         raise InputError(f"{request.spec}: names no weights; expected {_expected_weights(request.name)}")
     if request.name == LOCAL_DIR:

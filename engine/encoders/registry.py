@@ -57,8 +57,8 @@ class EncoderRequest:
 
 
 class OpenFamily(Protocol):
-    """What a family is: a function from a request to an encoder. Raises `InputError` for what it "
-    "cannot open."""
+    """What a family is: a function from a request to an encoder. Raises `InputError` for what it
+    cannot open."""
 
     def __call__(self, request: EncoderRequest) -> Encoder:
         """Open the encoder."""
@@ -89,8 +89,8 @@ def open_encoder(
 
 
 def parse_spec(spec: str) -> tuple[str, str, str | None]:
-    """Family, name and weights of a spec; the weights may hold colons. Raises `InputError` for "
-    "anything else."""
+    """Family, name and weights of a spec; the weights may hold colons. Raises `InputError` for
+    anything else."""
     parts = spec.split(":", 2)
     if len(parts) < 2 or not all(parts):
         raise InputError(
@@ -119,7 +119,7 @@ def find_family(family: str) -> OpenFamily:
 
 
 def describe_encoder(encoder: Encoder) -> Mapping[str, str]:
-    """What an encoder says of itself beyond the protocol, in words by topic: its `description`, or "
-    "nothing."""
+    """What an encoder says of itself beyond the protocol, in words by topic: its `description`, or
+    nothing."""
     description: Mapping[str, str] = getattr(encoder, "description", {})
     return description

@@ -1,6 +1,6 @@
 """From a corpus and an encoder to a store: what is pending is encoded, nothing twice.
 
-Work is cut into units: in each set, `batch_size` texts that are new to it, or the items made from
+Work is cut into units: in each set, `BATCHES_A_UNIT` batches of texts new to it, or the items made from
 `batch_size` neighbouring images. Units depend on the plans and the batch size alone, never on what is
 complete, so a run that was killed and resumed computes the same batches, and so the same bytes, as one that
 was not.
@@ -35,6 +35,7 @@ from engine.variants.variant import ImageRecipe, Variant, VariantItems
 
 NAMES_SHOWN = 10
 COPY_ROWS = 4096
+BATCHES_A_UNIT = 16  # of texts: enough that texts of one length fill the encoder's batches
 JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
 PNG_START, PNG_END = b"\x89PNG", b"IEND"
 
@@ -209,8 +210,8 @@ def file_digest(folder: Path, file: str) -> str:
 
 
 def stored_digests(path: Path) -> tuple[str, ...] | None:
-    """The digests of the original images in a store, () when it keeps none, None when there is no "
-    "such set."""
+    """The digests of the original images in a store, () when it keeps none, None when there is no
+    such set."""
     if not path.is_file():
         return None
     try:
@@ -308,8 +309,8 @@ class Run:
             pending = set(self.writer.pending("captions", plan.name).tolist())
             self._copy_texts(plan, [row for row in copies if row in pending], known)
             texts = list(new_rows)
-            for start in range(0, len(texts), self.batch_size):
-                unit = texts[start : start + self.batch_size]
+            for start in range(0, len(texts), BATCHES_A_UNIT * self.batch_size):
+                unit = texts[start : start + BATCHES_A_UNIT * self.batch_size]
                 if any(row in pending for text in unit for row in new_rows[text]):
                     self._encode_texts(plan, unit, new_rows, pending)
             known.update({text: (plan.name, rows[0]) for text, rows in new_rows.items()})
@@ -357,8 +358,8 @@ class Run:
     # ---- images
 
     def encode_images(self, workers: int, skip_unreadable: bool) -> None:
-        """Fill the image sets, `batch_size` images of the corpus at a time, each decoded once for "
-        "all sets."""
+        """Fill the image sets, `batch_size` images of the corpus at a time, each decoded once for
+        all sets."""
         started = time.perf_counter()
         units = list(self._image_units())
         rows = [row for unit in units for row in unit.rows]
