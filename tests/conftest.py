@@ -1,11 +1,14 @@
-"""Shared fixtures: where the published data lie."""
+"""Shared fixtures: where the published data and WordNet lie."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from engine.errors import InputError
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a test never waits for a network
 
@@ -18,3 +21,18 @@ def published_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no published data at {folder}; set ITRSTRESS_DATA")
     return folder
+
+
+@pytest.fixture(scope="session")
+def wordnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """WordNet can be opened: the user's, or one built from Debian's packages; skips where neither is there."""
+    from engine.variants.wordnet import find_wordnet, install_from
+
+    with pytest.MonkeyPatch.context() as patch:
+        if find_wordnet() is None:
+            patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+            try:
+                install_from(Path("/usr/share/wordnet"))
+            except InputError as error:
+                pytest.skip(f"no WordNet: {error}")
+        yield
