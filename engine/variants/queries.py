@@ -1,10 +1,10 @@
 """Query perturbations: what all of them share.
 
 A perturbation replaces the text of every caption when it asks (text to image); the image gallery stays as it
-is. A caption that the rule cannot change stays among the queries, marked as unchanged with the reason, so that
-every run has the same queries and the changed rate says how many of them were put to the test. A rule that
-fails lets the command fail: no clean caption stands in for a perturbed one. Source: `Assessing Brittleness of
-Image-Text Retrieval Benchmarks`, its perturbations of the query.
+is. A caption that the rule cannot change stays among the queries, marked as unchanged with the reason, so
+that every run has the same queries and the changed rate says how many of them were put to the test. A rule
+that fails lets the command fail: no clean caption stands in for a perturbed one. Source: `Assessing
+Brittleness of Image-Text Retrieval Benchmarks`, its perturbations of the query.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class QueryPerturbation(ABC):
         reason under ``unchanged``. Raises `InputError` when no caption can be changed.
         """
         rule, name = self.rule(corpus), self.name
-        items = tuple(self._item(row, caption, rule(caption), name) for row, caption in enumerate(corpus.captions))
+        items = tuple(
+            self._item(row, caption, rule(caption), name) for row, caption in enumerate(corpus.captions)
+        )
         return require_change(name, VariantItems(items))
 
     def _item(self, row: int, caption: Caption, perturbed: Perturbed, name: str) -> VariantItem:

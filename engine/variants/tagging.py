@@ -1,8 +1,8 @@
-"""spaCy's tokens of a text, tagged once: every query perturbation and the caption features read the same ones.
+"""spaCy's tokens of a text, tagged once for all query perturbations and caption features.
 
-A process keeps the tokens of every text that it has tagged. With ``ITRSTRESS_CACHE=DIR`` in the environment they are
-also kept in ``DIR/tags.sqlite``, by the text's SHA-256 and the versions of spaCy and its pipeline, so that the
-next process neither tags nor loads spaCy.
+A process keeps the tokens of every text that it has tagged. With ``ITRSTRESS_CACHE=DIR`` in the environment
+they are also kept in ``DIR/tags.sqlite``, by the text's SHA-256 and the versions of spaCy and its pipeline,
+so that the next process neither tags nor loads spaCy.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ SPACE_TAG = "_SP"
 _UNNEEDED = ("parser", "ner", "senter")
 _BATCH = 256
 _WAIT_SECONDS = 60.0
-_TABLE = "CREATE TABLE IF NOT EXISTS tags (pipeline TEXT, text TEXT, tokens TEXT, PRIMARY KEY (pipeline, text))"
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS tags (pipeline TEXT, text TEXT, tokens TEXT, PRIMARY KEY (pipeline, text))"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token as it stands in a text, at characters `start` to `end`; `tag` is Penn Treebank's, `lemma` spaCy's."""
+    """A token as it stands in a text, from character `start` to `end`; `tag` is Penn Treebank's."""
 
     text: str
     tag: str

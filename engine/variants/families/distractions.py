@@ -32,11 +32,12 @@ class Distraction(QueryPerturbation):
         said = caption.text.rstrip().rstrip(".").rstrip()
         if not any(character.isalnum() for character in said):
             return Perturbed(caption.text, unchanged=NO_WORD)
-        if _SENTENCE_END.search(said):
-            added = f" {self.clause.capitalize()}."
-        else:
+        rest = caption.text[len(said) :]
+        if not _SENTENCE_END.search(said):
             added = f" and {self.clause}"
-        return Perturbed(said + added + caption.text[len(said) :], {"added": added})
+        else:
+            added = f" {self.clause.capitalize()}{'' if rest.lstrip().startswith('.') else '.'}"
+        return Perturbed(said + added + rest, {"added": added})
 
 
 @family("distraction_true", mode_parameter())
@@ -44,9 +45,9 @@ class Distraction(QueryPerturbation):
 class DistractionTrue(Distraction):
     """A clause that is always true is added ("and true is true"), before the caption's final full stop.
 
-    After a caption that ends as a sentence otherwise ("!", a quotation) it is a sentence of its own. A caption
-    without a word stays as it is, is listed as unchanged and counted. In paper mode the full stops around the
-    caption go and " and true it true." (as published) follows.
+    After a caption that ends as a sentence otherwise ("!", a quotation) it is a sentence of its own. A
+    caption without a word stays as it is, is listed as unchanged and counted. In paper mode the full stops
+    around the caption go and " and true it true." (as published) follows.
     """
 
     perturbation: ClassVar[str] = "distraction_true"
@@ -59,9 +60,9 @@ class DistractionTrue(Distraction):
 class DistractionFalse(Distraction):
     """A clause about the false is added ("and false is false"), before the caption's final full stop.
 
-    After a caption that ends as a sentence otherwise ("!", a quotation) it is a sentence of its own. A caption
-    without a word stays as it is, is listed as unchanged and counted. In paper mode the full stops around the
-    caption go and " and false is false." follows.
+    After a caption that ends as a sentence otherwise ("!", a quotation) it is a sentence of its own. A
+    caption without a word stays as it is, is listed as unchanged and counted. In paper mode the full stops
+    around the caption go and " and false is false." follows.
     """
 
     perturbation: ClassVar[str] = "distraction_false"

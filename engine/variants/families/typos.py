@@ -115,7 +115,9 @@ class MissingChar(Typo):
 
     def places(self, text: str) -> Sequence[int]:
         """Positions with a letter or digit before or after them."""
-        return [i for i in typeable(text) if text[i + 1 : i + 2].isalnum() or text[max(0, i - 1) : i].isalnum()]
+        return [
+            i for i in typeable(text) if text[i + 1 : i + 2].isalnum() or text[max(0, i - 1) : i].isalnum()
+        ]
 
     def replacements(self, text: str, place: int) -> Sequence[tuple[str, str]]:
         """The character, gone."""
@@ -167,7 +169,7 @@ class NearbyChar(Typo):
 
 
 def _swapped(text: str, place: int) -> str:
-    first, second = text[place : place + 2]
+    first, second = text[place], text[place + 1]
     return in_case_of(second, first) + in_case_of(first, second)
 
 
