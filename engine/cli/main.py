@@ -24,6 +24,7 @@ COMMANDS = {
     "corpus": "corpus",
     "variants": "variants",
     "store": "store",
+    "setup": "setup",
     "doctor": "doctor",
     "completion": "completion",
 }
@@ -36,6 +37,7 @@ SHORT_HELP = {
     "corpus": "Look at captioned image sets.",
     "variants": "List the perturbations.",
     "store": "Look at stores.",
+    "setup": "Get WordNet for the synonym perturbations.",
     "doctor": "Check this machine: versions, GPU, FAISS, BLAS, spaCy, disk.",
     "completion": "Print the shell completion script.",
 }

@@ -1,0 +1,275 @@
+"""WordNet 3.0 through NLTK's reader: where its files are looked for, how they get there, what is asked of it.
+
+It is looked for in the usual NLTK folders (``NLTK_DATA``, ``~/nltk_data``, ...) and in our own NLTK data
+folder in the user's data directory, which `install_from` and `download` fill. Nothing here reaches for the
+network but `download`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.errors import InputError, ItrstressError
+
+PartOfSpeech = Literal["n", "a"]
+
+VERSION = "3.0"
+RESOURCE = "corpora/wordnet"
+ARCHIVE = "corpora/wordnet.zip/wordnet/"
+DATABASE_FILES = (
+    *("cntlist.rev", "index.sense"),
+    *(f"{kind}.{part}" for kind in ("index", "data") for part in ("adj", "adv", "noun", "verb")),
+    *(f"{part}.exc" for part in ("adj", "adv", "noun", "verb")),
+)
+"""What NLTK reads of a WordNet database folder, beside `lexnames`, which a database lacks."""
+LEXICOGRAPHER_FILES: tuple[tuple[str, str], ...] = (
+    ("adj", "all pert"),
+    ("adv", "all"),
+    (
+        "noun",
+        "Tops act animal artifact attribute body cognition communication event feeling food group location "
+        "motive object person phenomenon plant possession process quantity relation shape state substance "
+        "time",
+    ),
+    (
+        "verb",
+        "body change cognition communication competition consumption contact creation emotion motion "
+        "perception possession social stative weather",
+    ),
+    ("adj", "ppl"),
+)
+"""The lexicographer files by part of speech, in the order of their numbers (lexnames(5) of its manual)."""
+SHOWN = 120
+"""Characters of NLTK's own message in ours."""
+_POS_NUMBER = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}
+_NOT_ATTRIBUTIVE = frozenset({"(p)", "(ip)"})
+WAYS = (
+    "run `itrstress setup wordnet --from DIR` (DIR: a WordNet 3.0 database folder, such as "
+    "/usr/share/wordnet of Debian's wordnet-base and wordnet-sense-index), run `itrstress setup wordnet "
+    "--download`, or put NLTK's wordnet data into an NLTK data folder"
+)
+
+
+class WordNet:
+    """The questions that we ask WordNet; every answer is kept.
+
+    `version` is the database's, such as ``3.0``. All raise `InputError` when the database turns out damaged.
+    """
+
+    def __init__(self, reader: Any, folder: str) -> None:
+        self._reader = reader
+        self._folder = folder
+        self.version = str(reader.get_version())
+        self.lemma_names = cache(self._lemma_names)
+        self.synsets = cache(self._synsets)
+        self.depth = cache(self._depth)
+
+    def _lemma_names(self, word: str, part: PartOfSpeech | None = None) -> tuple[str, ...]:
+        """The lemmas of all synsets of `word`, senses in WordNet's order, with spaces for underscores.
+
+        With `part` only nouns (``n``) or adjectives (``a``), the latter without those that cannot stand
+        before a noun (``alone``).
+        """
+        lemmas = [lemma for synset in self._senses(word, part) for lemma in synset.lemmas()]
+        if part == "a":
+            lemmas = [lemma for lemma in lemmas if lemma.syntactic_marker() not in _NOT_ATTRIBUTIVE]
+        return tuple(dict.fromkeys(lemma.name().replace("_", " ") for lemma in lemmas))
+
+    def _synsets(self, word: str) -> frozenset[str]:
+        """The names of all synsets of a word, of any part of speech."""
+        return frozenset(str(synset.name()) for synset in self._senses(word, None))
+
+    def _depth(self, noun: str) -> int | None:
+        """The largest over a noun's synsets of the smallest depth in the hypernym tree; None for no noun."""
+        depths = [synset.min_depth() for synset in self._senses(noun, "n")]
+        return max(depths) if depths else None
+
+    def _senses(self, word: str, part: PartOfSpeech | None) -> list[Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # NLTK's way to say that a synset is not there
+            try:
+                return list(self._reader.synsets(word, part))
+            except UserWarning as error:
+                raise _damaged(self._folder, error) from None
+
+
+def open_wordnet() -> WordNet:
+    """WordNet 3.0, opened once a process. Raises `InputError` that names the three ways to get it."""
+    found = find_wordnet()
+    if found is None:
+        raise InputError(f"WordNet {VERSION} is not installed; {WAYS}")
+    return _open(str(found))
+
+
+def find_wordnet() -> Path | None:
+    """The folder (or zip archive and folder in it) of WordNet, None when it is in no NLTK data folder."""
+    import nltk
+
+    _register(data_folder())
+    found = _find(nltk.data.path)
+    return None if found is None else Path(str(found))
+
+
+def data_folder() -> Path:
+    """Our NLTK data folder in the user's data directory: below ``XDG_DATA_HOME`` on Linux."""
+    home = Path.home()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = home / "Library" / "Application Support"
+    else:
+        base = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    return base / "itrstress" / "nltk_data"
+
+
+def install_from(source: Path, *, force: bool = False) -> Path:
+    """Copy a WordNet 3.0 database folder into our NLTK data folder, with the `lexnames` that NLTK wants.
+
+    Returns the folder made. It is tried before it takes its place. Raises `InputError` when `source` lacks a
+    file, is of another version or cannot be read as WordNet, or when there is one already and not `force`.
+    """
+    missing = [name for name in DATABASE_FILES if not (source / name).is_file()]
+    if missing:
+        raise InputError(
+            f"--from {source}: no WordNet database folder: {', '.join(missing[:3])}"
+            f"{f' and {len(missing) - 3} more' if len(missing) > 3 else ''} missing; expected "
+            f"{len(DATABASE_FILES)} files such as data.noun and index.sense"
+        )
+    _check_version(source)
+    with _new_folder(force) as folder:
+        for name in DATABASE_FILES:
+            shutil.copyfile(source / name, folder / name)
+        (folder / "lexnames").write_text(lexnames(), encoding="ascii")
+    return installed_folder()
+
+
+def download(*, force: bool = False) -> Path:
+    """Let NLTK's downloader fetch its WordNet data into our NLTK data folder: the only use of the network.
+
+    Raises `InputError` when there is one already and not `force`, `ItrstressError` when it cannot be fetched.
+    """
+    import nltk.downloader
+
+    with _new_folder(force) as folder:
+        loader = nltk.downloader.Downloader(download_dir=str(folder.parent.parent))
+        try:
+            loader.download("wordnet", quiet=True, raise_on_error=True)
+        except (ValueError, OSError) as error:
+            raise ItrstressError(f"WordNet cannot be downloaded: {error}; {WAYS}") from None
+        archive = folder.with_suffix(".zip")
+        if archive.is_file() and not any(folder.iterdir()):
+            shutil.unpack_archive(archive, folder.parent)
+    return installed_folder()
+
+
+def installed_folder() -> Path:
+    """Where `install_from` and `download` put WordNet."""
+    return data_folder() / RESOURCE
+
+
+def lexnames() -> str:
+    """The table of the 45 lexicographer files: number, name, part of speech."""
+    names = [(part, name) for part, group in LEXICOGRAPHER_FILES for name in group.split()]
+    return "".join(f"{n:02d}\t{part}.{name}\t{_POS_NUMBER[part]}\n" for n, (part, name) in enumerate(names))
+
+
+@cache
+def _open(folder: str) -> WordNet:
+    return _read(folder)
+
+
+def _read(folder: str) -> WordNet:
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader, WordNetError
+
+    class EnglishReader(WordNetCorpusReader):  # type: ignore[misc]  # NLTK has no types
+        def map_wn(self, version: str = "wordnet") -> None:
+            """No map to the WordNet of other languages: never asked for, and half the time of opening."""
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that there are no other languages
+            wordnet = WordNet(EnglishReader(_find([_data_folder_of(folder)]), None), folder)
+        wordnet.depth("dog")
+    except (OSError, LookupError, ValueError, AssertionError, WordNetError) as error:
+        raise _damaged(folder, error) from None
+    if wordnet.version != VERSION:
+        raise InputError(f"{folder}: WordNet {wordnet.version}; expected {VERSION}; {WAYS}")
+    return wordnet
+
+
+def _damaged(folder: str, error: Exception) -> InputError:
+    detail = " ".join(str(error).split())[:SHOWN]
+    return InputError(f"{folder}: cannot be read as WordNet ({detail}); remove it, then {WAYS}")
+
+
+def _find(folders: Sequence[str]) -> Any:
+    """NLTK's pointer to WordNet in the first of the NLTK data folders that has it, zipped or not, or None."""
+    import nltk
+
+    for resource in (RESOURCE, ARCHIVE):
+        try:
+            return nltk.data.find(resource, paths=list(folders))
+        except LookupError:
+            continue
+    return None
+
+
+def _data_folder_of(folder: str) -> str:
+    """The NLTK data folder of ``ROOT/corpora/wordnet`` or ``ROOT/corpora/wordnet.zip/wordnet``."""
+    parts = Path(folder).parts
+    return str(Path(*parts[: len(parts) - 1 - parts[::-1].index("corpora")]))
+
+
+def _register(folder: Path) -> None:
+    """NLTK reads only from the folders in its data path."""
+    import nltk
+
+    if str(folder) not in nltk.data.path:
+        nltk.data.path.append(str(folder))
+
+
+def _check_version(source: Path) -> None:
+    with (source / "data.noun").open(encoding="utf-8", errors="replace") as lines:
+        head = "".join(line for line, _ in zip(lines, range(30), strict=False))
+    found = re.search(r"WordNet (\d+(?:\.\d+)*) Copyright", head)
+    if found is None or found[1] != VERSION:
+        version = f"WordNet {found[1]}" if found else "no WordNet version in data.noun"
+        raise InputError(f"--from {source}: {version}; expected WordNet {VERSION}")
+
+
+@contextmanager
+def _new_folder(force: bool) -> Iterator[Path]:
+    """A folder ``.../corpora/wordnet`` to fill, which takes its place when it can be read as WordNet."""
+    target = installed_folder()
+    if target.exists() and not force:
+        raise InputError(f"{target}: WordNet is there already; add --force to replace it")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".wordnet-", dir=data_folder()) as temporary:
+        folder = Path(temporary) / RESOURCE
+        folder.mkdir(parents=True)
+        _register(data_folder())
+        yield folder
+        _read(str(folder))
+        _replace(folder, target, Path(temporary))
+    _open.cache_clear()
+
+
+def _replace(folder: Path, target: Path, aside: Path) -> None:
+    if target.exists():
+        target.rename(aside / "old")
+    folder.rename(target)
+
+
+def first_synonym(names: Sequence[str], own: frozenset[str]) -> str | None:
+    """The first of the lemma names that is none of the word's `own` forms, lower case compared."""
+    return next((name for name in names if name.lower() not in own), None)
