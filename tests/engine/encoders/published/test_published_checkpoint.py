@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import pickle
+import types
 import warnings
 from collections import OrderedDict
 from pathlib import Path
@@ -136,6 +137,34 @@ def test_what_is_no_checkpoint_is_named(tmp_path: Path, name: str, content: byte
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=said):
         read_checkpoint(tmp_path / name)
+
+
+class Python2Pickler(pickle._Pickler):
+    """Writes text as Python 2 did: byte strings."""
+
+    dispatch = dict(pickle._Pickler.dispatch)
+
+    def save_str(self, value: str) -> None:
+        data = value.encode("latin1")
+        self.write(b"U" + bytes([len(data)]) + data)
+        self.memoize(value)
+
+    dispatch[str] = save_str
+
+
+def test_a_file_that_python_2_wrote_is_read(tmp_path: Path) -> None:
+    """VSRN was trained with Python 2.7: the older format, with byte strings for keys and options."""
+    python2 = types.ModuleType("python2")
+    python2.__dict__.update({name: getattr(pickle, name) for name in pickle.__all__})
+    python2.Pickler = Python2Pickler
+    python2.dump = lambda value, file, protocol: Python2Pickler(file, protocol).dump(value)
+    content = {"model": state(), "opt": argparse.Namespace(data_name="f30k_precomp")}
+    path = tmp_path / "model.pth"
+    torch.save(content, path, python2, 2, _use_new_zipfile_serialization=False)
+    assert b"U\x05model" in path.read_bytes()
+
+    assert published_options(read_checkpoint(path)) == {"data_name": "f30k_precomp"}
+    assert torch.equal(load(path).fc.weight, content["model"]["fc.weight"])
 
 
 def test_a_torchscript_archive_is_refused(tmp_path: Path) -> None:
