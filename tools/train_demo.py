@@ -37,7 +37,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from safetensors.torch import save as to_bytes
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch.nn import functional
 from wordfreq import top_n_list
 
@@ -122,6 +122,7 @@ def build_tokenizer(settings: Settings) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train_from_iterator(
         texts(),
         trainers.BpeTrainer(
