@@ -43,6 +43,16 @@ BOTH = "both"
     metavar="DIR",
     help="Folder for results.json and the per-query Parquet files.",
 )
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=0),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="Bootstrap resamples of whole images for the 95% intervals; 0: none.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the resamples.")
+@click.option("--intervals", is_flag=True, help="Show the 95% intervals in the table, however narrow.")
 @click.option("--force", is_flag=True, help="Replace the results that DIR holds.")
 @click.pass_context
 def command(
@@ -53,6 +63,9 @@ def command(
     ties: str,
     backend: str,
     out: Path | None,
+    resamples: int,
+    seed: int,
+    intervals: bool,
     force: bool,
 ) -> None:
     """Search the galleries of STORE.h5, without and with every variant, and print what each one costs.
@@ -60,6 +73,7 @@ def command(
     The originals are searched once a direction, a variant only in its own shard.
     """
     from engine.evaluate.atomic import output_folder
+    from engine.evaluate.bootstrap import Resampling
     from engine.evaluate.results import DIRECTIONS, RESULTS_FILE, write_results
     from engine.evaluate.run import evaluate_store
     from engine.report.console import ConsoleProgress, table_console
@@ -80,10 +94,11 @@ def command(
             progress=ConsoleProgress(),
             outcomes=folder,
             command=command_line(ctx),
+            resampling=Resampling(resamples, seed),
         )
         if folder is not None:
             write_results(results, folder / RESULTS_FILE)
-    table_console().print(results_table(results))
+    table_console().print(results_table(results, intervals=intervals))
     click.echo(timings_line(results))
     click.echo(
         "nothing written; --out DIR keeps results and per-query outcomes"

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 @click.command("sweep")
 @click.argument("run_file", type=click.Path(path_type=Path), metavar="RUN.yaml")
 @click.option("--force", is_flag=True, help="Replace stores and results that are of something else.")
+@click.option("--intervals", is_flag=True, help="Show the 95% intervals in the table, however narrow.")
 @click.pass_context
-def command(ctx: click.Context, run_file: Path, force: bool) -> None:
+def command(ctx: click.Context, run_file: Path, force: bool, intervals: bool) -> None:
     """Embed what is missing, evaluate what is not finished, and print all checkpoints side by side.
 
     Finished runs are not repeated; an interrupted sweep goes on where it was. A checkpoint that fails does
@@ -40,16 +41,16 @@ def command(ctx: click.Context, run_file: Path, force: bool) -> None:
     try:
         results = run_sweep(sweep, progress=ConsoleProgress(), force=force, command=command_line(ctx))
     except SweepError as error:
-        show(error.results)
+        show(error.results, intervals)
         raise
-    show(results)
+    show(results, intervals)
     click.echo(f"written: {sweep.out}")
 
 
-def show(results: list[Results]) -> None:
+def show(results: list[Results], intervals: bool) -> None:
     """Print the table of all checkpoints, if there is any."""
     from engine.report.console import table_console
     from engine.report.table import checkpoints_table
 
     if results:
-        table_console().print(checkpoints_table(results))
+        table_console().print(checkpoints_table(results, intervals=intervals))

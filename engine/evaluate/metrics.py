@@ -26,6 +26,7 @@ INCORRECT_RECALL_OWN = "incorrect_recall@1/own"
 INCORRECT_RECALL_OTHER = "incorrect_recall@1/other"
 TIED_QUERIES = "tied_queries"
 CHANGED_RATE = "changed_rate"
+QUERIES_DOWN, QUERIES_UP, QUERIES_SAME = QUERY_MOVES = ("queries_down", "queries_up", "queries_same")
 
 
 @dataclass(frozen=True)

@@ -72,15 +72,25 @@ class Provenance(Record):
     created: str
 
 
+class Bootstrap(Record):
+    """How the intervals were made: resamples of whole images, their seed, the confidence, how many images."""
+
+    resamples: int
+    seed: int
+    confidence: float
+    images: int
+
+
 class Run(Record):
     """Queries x gallery -> metrics, for one variant (None: none) and one direction.
 
     `gallery` counts rows by origin, `positives` all relevant pairs. `metrics` has the keys of
     `engine.evaluate.metrics`; a value of None is undefined and `undefined` says why. `base` has the rank
-    metrics of the same queries without the variant. `tied` counts the queries whose value depends on the tie
-    policy, by decision. `changed_rate` is in percent. `left_out` counts what did not take part, by reason.
-    `timings` are seconds by stage. `outcomes` names the Parquet file, relative to this one. `key` identifies
-    everything the outcome depends on (see `engine.evaluate.run.run_key`).
+    metrics of the same queries without the variant. `intervals` are the bounds of metrics and `bootstrap` how
+    they were made (`engine.evaluate.bootstrap`); empty and None when they were not. `tied` counts the queries
+    whose value depends on the tie policy, by decision. `changed_rate` is in percent. `left_out` counts what
+    did not take part, by reason. `timings` are seconds by stage. `outcomes` names the Parquet file, relative
+    to this one. `key` identifies everything the outcome depends on (see `engine.evaluate.run.run_key`).
     """
 
     variant: str | None
@@ -99,6 +109,8 @@ class Run(Record):
     timings: dict[str, float]
     outcomes: str | None
     key: dict[str, str]
+    intervals: dict[str, tuple[float, float]] = {}
+    bootstrap: Bootstrap | None = None
 
 
 class Results(Record):

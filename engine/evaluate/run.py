@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.evaluate.bootstrap import DEFAULT_RESAMPLING, Resampling, with_statistics
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.names import run_name
 from engine.evaluate.outcomes import write_outcomes
@@ -17,13 +18,17 @@ from engine.evaluate.stopwatch import Stopwatch, add_timings
 from engine.evaluate.ties import DEFAULT_POLICY, tie_policy
 from engine.store.reader import Store
 
-WRITE = "write"
+STATISTICS, WRITE = "statistics", "write"
 
 
-def execute(search: DirectionSearch, variant: str | None, outcomes: Path | None) -> Run:
-    """One run with its timings, its per-query outcomes written to the file `outcomes` when one is named."""
+def execute(
+    search: DirectionSearch, variant: str | None, outcomes: Path | None, resampling: Resampling
+) -> Run:
+    """One run with intervals and timings; its per-query outcomes go to the file, when one is named."""
     watch = Stopwatch()
     run, table = search.run(variant, watch)
+    with watch.stage(STATISTICS):
+        run = with_statistics(run, table, resampling)
     if outcomes is not None:
         with watch.stage(WRITE):
             write_outcomes(table, outcomes)
@@ -43,13 +48,15 @@ def evaluate_store(
     outcomes: Path | None = None,
     checkpoint: str | None = None,
     command: Sequence[str] = (),
+    resampling: Resampling = DEFAULT_RESAMPLING,
 ) -> Results:
     """Evaluate a store: without variant, then with each one, in every direction.
 
     `variants` are names of the store's sets (None: all that it holds; one that plays no part in a direction
     is passed over there). `outcomes` is an existing folder for the per-query Parquet files (None: none are
-    written). `checkpoint` is the name shown (None: the encoder's spec). Raises `InputError` for unknown
-    variants, incomplete or missing sets, and `indexes.errors.SearchInputError` for an unknown backend.
+    written). `checkpoint` is the name shown (None: the encoder's spec), `resampling` how intervals are drawn.
+    Raises `InputError` for unknown variants, incomplete or missing sets, and
+    `indexes.errors.SearchInputError` for an unknown backend.
     """
     tie_policy(ties)
     check_variants(store, variants or (), directions)
@@ -61,7 +68,7 @@ def evaluate_store(
         chosen = [name for name in dict.fromkeys(known if variants is None else variants) if name in known]
         for variant in (None, *chosen):
             file = None if outcomes is None else outcomes / f"{run_name(variant, direction)}.parquet"
-            runs.append(execute(search, variant, file))
+            runs.append(execute(search, variant, file, resampling))
         backends |= search.backends
     config = {"variants": None if variants is None else list(variants), "directions": list(directions)}
     return Results(

@@ -29,6 +29,7 @@ from engine.corpus.read import DEFAULT_SPLIT
 from engine.corpus.registry import READERS
 from engine.encoders.registry import DEFAULT_BATCH_SIZE, PRECISIONS, parse_spec
 from engine.errors import InputError, unknown_name
+from engine.evaluate.bootstrap import DEFAULT_RESAMPLES
 from engine.evaluate.names import safe_name
 from engine.evaluate.results import DIRECTIONS, Direction, Record, shorten
 from engine.evaluate.ties import DEFAULT_POLICY, TiePolicyName
@@ -82,7 +83,8 @@ class RunFile(Record):
     """A sweep: checkpoints x variants x directions.
 
     `variants` are specs of `engine.variants.registry`; `seed` is given to those that take a seed and do not
-    name one. `stores` is the folder of the stores, one a checkpoint, `out` that of the results.
+    name one, and draws the `resamples` of the intervals (0: none). `stores` is the folder of the stores, one
+    a checkpoint, `out` that of the results.
     """
 
     checkpoints: Annotated[tuple[CheckpointSpec, ...], Field(min_length=1)]
@@ -99,6 +101,7 @@ class RunFile(Record):
     workers: Count = Field(default_factory=default_workers)
     seed: Annotated[int, Field(ge=0)] = 0
     skip_unreadable: bool = False
+    resamples: Annotated[int, Field(ge=0)] = DEFAULT_RESAMPLES
 
 
 MODELS: Mapping[str, type[BaseModel]] = {"checkpoints": CheckpointSpec, "corpus": CorpusSpec}

@@ -19,6 +19,7 @@ from engine.corpus.read import read_corpus
 from engine.encoders.registry import open_encoder
 from engine.errors import InputError, ItrstressError, unknown_name
 from engine.evaluate.atomic import make_folder
+from engine.evaluate.bootstrap import Resampling
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.names import run_name, safe_name
 from engine.evaluate.outcomes import read_outcomes
@@ -206,7 +207,8 @@ class CheckpointSweep:
 
     def execute(self, search: DirectionSearch, variant: str | None) -> Results:
         """Do one run and write its files, the results last."""
-        run = execute(search, variant, self.file(search.direction, variant, ".parquet"))
+        resampling = Resampling(self.run_file.resamples, self.run_file.seed)
+        run = execute(search, variant, self.file(search.direction, variant, ".parquet"), resampling)
         results = Results(
             provenance=provenance(
                 search.store,

@@ -15,6 +15,7 @@ from engine.evaluate.results import DIRECTIONS, Direction, Results, Run
 from engine.evaluate.stopwatch import TOTAL
 
 ROOMY = 100  # from this many columns on there is space between the numbers
+WIDE = 150  # from this many on there is space for intervals
 NOTHING = "-"
 NO_VARIANT = "(none)"
 ASKS: Mapping[Direction, str] = {
@@ -26,6 +27,7 @@ HOW_TO_READ = (
     "drop: % of R@1 lost. IR@1: % of queries whose first item is adversarial, made from their own image / "
     "from another."
 )
+HOW_TO_READ_INTERVALS = "[...]: 95% intervals, from resamples of whole images."
 HOW_TO_READ_MORE = (
     "med: median rank. ties: queries whose rank or IR@1 depends on the tie policy ({ties}). "
     "chg: % of the variant's items that differ from their originals. gallery: rows searched."
@@ -40,15 +42,20 @@ class Column:
     show: Callable[[Run], str]
 
 
-def results_table(results: Results) -> RenderableType:
-    """One table a direction, one row a variant, and how to read them."""
-    return Group(*tables([results], COLUMNS, named=False), reading(results.runs, full=True))
+def results_table(results: Results, *, intervals: bool = False) -> RenderableType:
+    """One table a direction, one row a variant, and how to read them.
+
+    Intervals are shown on consoles of `WIDE` columns and more, with `intervals` on all.
+    """
+    shown = tables([results], COLUMNS, named=False, intervals=intervals)
+    return Group(*shown, reading(results.runs, full=True))
 
 
-def checkpoints_table(results: Sequence[Results]) -> RenderableType:
-    """One table a direction with the runs of several checkpoints, and how to read them."""
+def checkpoints_table(results: Sequence[Results], *, intervals: bool = False) -> RenderableType:
+    """One table a direction with the runs of several checkpoints, and how to read them; see above."""
     runs = [run for one in results for run in one.runs]
-    return Group(*tables(results, MAIN_COLUMNS, named=True), reading(runs, full=False))
+    shown = tables(results, MAIN_COLUMNS, named=True, intervals=intervals)
+    return Group(*shown, reading(runs, full=False))
 
 
 def timings_line(results: Results) -> str:
@@ -58,13 +65,15 @@ def timings_line(results: Results) -> str:
     return f"{results.timings[TOTAL]:.1f} s: {parts}"
 
 
-def tables(results: Sequence[Results], columns: Sequence[Column], *, named: bool) -> Iterable[RenderableType]:
+def tables(
+    results: Sequence[Results], columns: Sequence[Column], *, named: bool, intervals: bool
+) -> Iterable[RenderableType]:
     """The table of every direction that has runs, a blank line after each."""
     for direction in DIRECTIONS:
         sections = [(one.provenance.checkpoint, runs_of(one, direction)) for one in results]
         sections = [(name, runs) for name, runs in sections if runs]
         if sections:
-            yield DirectionTable(direction, tuple(sections), tuple(columns), named)
+            yield DirectionTable(direction, tuple(sections), tuple(columns), named, intervals)
             yield Text()
 
 
@@ -87,10 +96,19 @@ class DirectionTable:
     sections: tuple[tuple[str, tuple[Run, ...]], ...]
     columns: tuple[Column, ...]
     named: bool
+    intervals: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text.assemble((self.direction, "bold"), f"  {self.title}")
-        yield self.table(gap=1 if options.max_width >= ROOMY else 0)
+        intervals = self.has_intervals and (self.intervals or options.max_width >= WIDE)
+        yield self.table(gap=1 if options.max_width >= ROOMY else 0, intervals=intervals)
+        if intervals:
+            yield Text(HOW_TO_READ_INTERVALS, style="dim")
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether any run has."""
+        return any(run.intervals for _, runs in self.sections for run in runs)
 
     @property
     def title(self) -> str:
@@ -100,19 +118,20 @@ class DirectionTable:
         sizes = "; ".join(f"{queries:,} queries, {rows:,} originals" for queries, rows in counts)
         return f"{ASKS[self.direction]}: {sizes}"
 
-    def table(self, gap: int) -> Table:
+    def table(self, gap: int, *, intervals: bool) -> Table:
         """The table with `gap` more columns between the numbers."""
+        columns = (*self.columns, *(INTERVAL_COLUMNS if intervals else ()))
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
         if self.named:
             table.add_column("checkpoint", overflow="fold", min_width=8)
         table.add_column("variant", overflow="fold", min_width=8)
-        for column in self.columns:
+        for column in columns:
             table.add_column(column.header, justify="right", no_wrap=True)
         for name, runs in self.sections:
             for number, run in enumerate(runs):
                 names = [Text(name if number == 0 else "")] if self.named else []
                 variant = Text(NO_VARIANT if run.variant is None else run.variant)
-                cells = [Text(column.show(run)) for column in self.columns]
+                cells = [Text(column.show(run)) for column in columns]
                 table.add_row(*names, variant, *cells, end_section=number == len(runs) - 1)
         return table
 
@@ -142,6 +161,16 @@ def own_and_other(run: Run) -> str:
     )
 
 
+def interval(key: str) -> Callable[[Run], str]:
+    """The interval of a metric with one digit after the point."""
+
+    def show(run: Run) -> str:
+        bounds = run.intervals.get(key)
+        return NOTHING if bounds is None else "[{:.1f}, {:.1f}]".format(*bounds)
+
+    return show
+
+
 def median_rank(run: Run) -> str:
     """The median rank, without a fraction of nought."""
     return f"{run.metrics[metrics.MEDIAN_RANK]:g}"
@@ -162,4 +191,9 @@ COLUMNS = (
     Column("ties", lambda run: str(run.tied[metrics.TIED_QUERIES])),
     Column("chg", percent(metrics.CHANGED_RATE)),
     Column("gallery", lambda run: str(sum(run.gallery.values()))),
+)
+INTERVAL_COLUMNS = (
+    Column("R@1 95%", interval(metrics.RECALL[1])),
+    Column("drop 95%", interval(metrics.DROP_RATE)),
+    Column("IR@1 95%", interval(metrics.INCORRECT_RECALL)),
 )

@@ -137,3 +137,16 @@ def test_progress_on_a_terminal_is_a_bar() -> None:
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "i2t [bold]mix" in text
     assert "50/50" in text
+
+
+def test_intervals_are_shown_where_there_is_room_or_on_request() -> None:
+    intervals = {"recall@1": (28.04, 32.5), "drop_rate": (1.0, 2.0)}
+    results = make_results("m", make_run("swap", "i2t", intervals=intervals))
+
+    def text(width: int, **options: Any) -> str:
+        return "\n".join(shown(results_table(results, **options), width))
+
+    assert "[28.0, 32.5]" in text(160)
+    assert "[28.0, 32.5]" not in text(120)
+    assert "[28.0, 32.5]" in text(140, intervals=True)
+    assert "95%" not in "\n".join(shown(results_table(make_results("m", *RUNS), intervals=True), 160))

@@ -1,0 +1,151 @@
+"""What statistics read of a run: per-query values and the image that each query belongs to.
+
+Five captions share one image, so queries are no independent draws: intervals and tests resample whole
+images (`Sample.cluster`). Every metric but the median rank is a function of means over queries; `FORMULAS`
+says which function of which means, once for the point estimate, the bootstrap and the randomisation test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from engine.evaluate import metrics
+from engine.evaluate.ties import Standing, TiePolicy
+
+Values = NDArray[np.float64]
+
+RANK = "rank"
+FOOLED, FOOLED_BY_OWN = "fooled", "fooled_by_own"
+HIT = {k: f"hit@{k}" for k in metrics.CUTOFFS}
+BASE_HIT = {k: f"base_hit@{k}" for k in metrics.CUTOFFS}
+DOWN, UP = "down", "up"
+SAME_VALUE = 1e-9  # sums of hits that differ by less are equal but for rounding
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A metric as a function `of` the means of `columns`, given in order as equally shaped arrays."""
+
+    columns: tuple[str, ...]
+    of: Callable[..., Values]
+
+
+def scaled(mean: Values) -> Values:
+    """``100 * mean``."""
+    result: Values = 100.0 * mean
+    return result
+
+
+def drop(base: Values, new: Values) -> Values:
+    """``100 * (base - new) / base``; nan, undefined, where the base is 0."""
+    result: Values = 100.0 * (base - new) / np.where(base > 0, base, np.nan)
+    return result
+
+
+FORMULAS: Mapping[str, Formula] = {
+    **{metrics.RECALL[k]: Formula((HIT[k],), scaled) for k in metrics.CUTOFFS},
+    metrics.MEAN_RANK: Formula((RANK,), lambda rank: rank),
+    metrics.RSUM: Formula(tuple(HIT.values()), lambda *hits: scaled(np.sum(hits, axis=0))),
+    metrics.DROP_RATE: Formula((BASE_HIT[1], HIT[1]), drop),
+    metrics.INCORRECT_RECALL: Formula((FOOLED,), scaled),
+    metrics.INCORRECT_RECALL_OWN: Formula((FOOLED_BY_OWN,), scaled),
+    metrics.INCORRECT_RECALL_OTHER: Formula((FOOLED, FOOLED_BY_OWN), lambda all_, own: scaled(all_ - own)),
+    metrics.QUERIES_DOWN: Formula((DOWN,), scaled),
+    metrics.QUERIES_UP: Formula((UP,), scaled),
+    metrics.QUERIES_SAME: Formula((DOWN, UP), lambda down, up: scaled(1.0 - down - up)),
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The queries of a run, in its order.
+
+    `query_ids` are the originals that ask. `images` are the distinct image ids in ascending order, `cluster`
+    int64 [queries] the number of each query's image in them. `values` maps a column to float64 [queries];
+    ``base_...``, ``fooled`` and ``down`` are there for runs that have them.
+    """
+
+    query_ids: tuple[str, ...]
+    images: tuple[str, ...]
+    cluster: NDArray[np.int64]
+    values: Mapping[str, Values]
+
+    def __len__(self) -> int:
+        return len(self.cluster)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics of `FORMULAS` that the sample has the columns of."""
+        return tuple(name for name, one in FORMULAS.items() if set(one.columns) <= set(self.values))
+
+    @cached_property
+    def sizes(self) -> Values:
+        """float64 [images]: how many queries each has."""
+        return np.bincount(self.cluster, minlength=len(self.images)).astype(np.float64)
+
+    @cached_property
+    def sums(self) -> Mapping[str, Values]:
+        """Column -> float64 [images]: the sum over the queries of each image."""
+        count = len(self.images)
+        return {
+            name: np.bincount(self.cluster, value, count).astype(np.float64, copy=False)
+            for name, value in self.values.items()
+        }
+
+    def estimate(self) -> dict[str, float]:
+        """Every metric of the sample itself, median rank included; nan where undefined."""
+        means = {name: np.mean(value, keepdims=True) for name, value in self.values.items()}
+        values = {name: float(value[0]) for name, value in evaluate_formulas(self.metrics, means).items()}
+        return {**values, metrics.MEDIAN_RANK: metrics.median_rank(self.values[RANK])}
+
+
+def evaluate_formulas(names: tuple[str, ...], means: Mapping[str, Values]) -> dict[str, Values]:
+    """The named metrics from means of columns (arrays of one shape)."""
+    return {name: FORMULAS[name].of(*(means[one] for one in FORMULAS[name].columns)) for name in names}
+
+
+def sample_of(table: pa.Table, policy: TiePolicy) -> Sample:
+    """The sample of a run's per-query outcomes (`engine.evaluate.outcomes`) under its tie policy."""
+    standing, base = standing_of(table, ""), standing_of(table, "base_")
+    values = {RANK: policy.ranks(standing)} | {HIT[k]: policy.hits(standing, k) for k in metrics.CUTOFFS}
+    if table["variant"].null_count == 0:
+        values |= {BASE_HIT[k]: policy.hits(base, k) for k in metrics.CUTOFFS}
+        is_query_variant = table["fake_id"].null_count == table.num_rows
+        values |= moved(values) if is_query_variant else fooled(table)
+    images, cluster = clusters_of(table["query_image_id"])
+    return Sample(tuple(table["query_id"].to_pylist()), images, cluster, values)
+
+
+def standing_of(table: pa.Table, prefix: str) -> Standing:
+    """Where the best positives stand: in the run's gallery, with the prefix ``base_`` in the originals'."""
+    return Standing(*(table[f"{prefix}{name}"].to_numpy() for name in ("above", "tied", "tied_positives")))
+
+
+def fooled(table: pa.Table) -> dict[str, Values]:
+    """The columns of IR@1 (they hold the values under the run's tie policy)."""
+    return {name: table[name].to_numpy() for name in (FOOLED, FOOLED_BY_OWN)}
+
+
+def moved(values: Mapping[str, Values]) -> dict[str, Values]:
+    """1 where a query's rsum (its hits at 1, 5 and 10, added) is below, or above, its original form's."""
+    change = sum(values[HIT[k]] - values[BASE_HIT[k]] for k in metrics.CUTOFFS)
+    return {
+        DOWN: np.less(change, -SAME_VALUE).astype(np.float64),
+        UP: np.greater(change, SAME_VALUE).astype(np.float64),
+    }
+
+
+def clusters_of(ids: pa.ChunkedArray) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The distinct ids in ascending order, and int64 [n]: the number of each entry's id in them."""
+    encoded = ids.combine_chunks().dictionary_encode()
+    found = encoded.dictionary.to_pylist()
+    order = sorted(range(len(found)), key=found.__getitem__)
+    number = np.empty(len(found), dtype=np.int64)
+    number[order] = np.arange(len(found))
+    return tuple(found[one] for one in order), number[encoded.indices.to_numpy()]
