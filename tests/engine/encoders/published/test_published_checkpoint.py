@@ -9,7 +9,7 @@ import types
 import warnings
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -142,7 +142,7 @@ def test_what_is_no_checkpoint_is_named(tmp_path: Path, name: str, content: byte
 class Python2Pickler(pickle._Pickler):
     """Writes text as Python 2 did: byte strings."""
 
-    dispatch = dict(pickle._Pickler.dispatch)
+    dispatch: ClassVar[dict[Any, Any]] = dict(pickle._Pickler.dispatch)
 
     def save_str(self, value: str) -> None:
         data = value.encode("latin1")
