@@ -24,15 +24,16 @@ def published_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def wordnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """WordNet can be opened: the user's, or one built from Debian's packages; skips where neither is there."""
+def wordnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """WordNet, ready to be opened: the user's, or built from Debian's packages; skips where neither is."""
     from engine.variants.wordnet import find_wordnet, install_from
 
     with pytest.MonkeyPatch.context() as patch:
-        if find_wordnet() is None:
+        found = find_wordnet()
+        if found is None:
             patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
             try:
-                install_from(Path("/usr/share/wordnet"))
+                found = install_from(Path("/usr/share/wordnet"))
             except InputError as error:
                 pytest.skip(f"no WordNet: {error}")
-        yield
+        yield found

@@ -113,6 +113,8 @@ def _pipeline() -> Any:
 
 
 def _run(texts: Sequence[str]) -> Iterator[tuple[str, Tokens]]:
+    if not texts:
+        return
     for text, document in zip(texts, _pipeline().pipe(texts, batch_size=_BATCH), strict=True):
         yield text, tuple(Token(t.text, t.tag_, t.lemma_, t.idx) for t in document)
 

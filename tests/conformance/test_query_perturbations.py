@@ -100,7 +100,7 @@ def test_typos_and_distractions_are_byte_for_byte(
     assert [item.changed for item in made.items] == changed
 
 
-def test_synonyms_of_adjectives(golden: Golden, wordnet: None, report: Callable[[str, int], float]) -> None:
+def test_synonyms_of_adjectives(golden: Golden, wordnet: Path, report: Callable[[str, int], float]) -> None:
     stored = golden.column("synonym_adj")
     made = in_paper_mode(golden, "synonym_adj")
     assert len({item.change["tagger"] for item in made.items}) == 1
