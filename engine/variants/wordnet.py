@@ -80,26 +80,30 @@ class WordNet:
         With `part` only nouns (``n``) or adjectives (``a``), the latter without those that cannot stand
         before a noun (``alone``).
         """
-        lemmas = [lemma for synset in self._senses(word, part) for lemma in synset.lemmas()]
+        with self._guarded():
+            lemmas = [lemma for synset in self._reader.synsets(word, part) for lemma in synset.lemmas()]
         if part == "a":
             lemmas = [lemma for lemma in lemmas if lemma.syntactic_marker() not in _NOT_ATTRIBUTIVE]
         return tuple(dict.fromkeys(lemma.name().replace("_", " ") for lemma in lemmas))
 
     def _synsets(self, word: str) -> frozenset[str]:
         """The names of all synsets of a word, of any part of speech."""
-        return frozenset(str(synset.name()) for synset in self._senses(word, None))
+        with self._guarded():
+            return frozenset(str(synset.name()) for synset in self._reader.synsets(word))
 
     def _depth(self, noun: str) -> int | None:
         """The largest over a noun's synsets of the smallest depth in the hypernym tree; None for no noun."""
-        depths = [synset.min_depth() for synset in self._senses(noun, "n")]
+        with self._guarded():
+            depths = [synset.min_depth() for synset in self._reader.synsets(noun, "n")]
         return max(depths) if depths else None
 
-    def _senses(self, word: str, part: PartOfSpeech | None) -> list[Any]:
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)  # NLTK's way to say that a synset is not there
             try:
-                return list(self._reader.synsets(word, part))
-            except UserWarning as error:
+                yield
+            except (UserWarning, ValueError, AssertionError) as error:
                 raise _damaged(self._folder, error) from None
 
 

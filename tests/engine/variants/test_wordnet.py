@@ -133,12 +133,12 @@ def test_damage_that_shows_later_is_named(nowhere: Path, database: Path) -> None
     folder = installed_folder()
     shutil.copytree(database, folder)
     (folder / "lexnames").write_text(lexnames())
-    noun = (folder / "data.noun").read_bytes()
-    (folder / "data.noun").unlink()
-    (folder / "data.noun").write_bytes(noun[: len(noun) * 4 // 5])
+    adjectives = (folder / "data.adj").read_bytes()
+    (folder / "data.adj").unlink()
+    (folder / "data.adj").write_bytes(adjectives[: len(adjectives) // 2])
     opened = open_wordnet()
     with pytest.raises(InputError, match=r"cannot be read as WordNet .*remove it, then run `itrstress setup"):
-        opened.lemma_names("midnight", "n")
+        opened.lemma_names("wooden", "a")
 
 
 def test_options_exclude_each_other(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
