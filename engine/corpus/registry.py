@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from engine.corpus.document import Document, parse_object
 from engine.corpus.reader import Reader
-from engine.corpus.readers import blip, coco_captions, karpathy, precomp, rococo, table
+from engine.corpus.readers import blip, coco_captions, fine_grained, karpathy, precomp, rococo, table
 from engine.corpus.shape import describe, shorten
 from engine.errors import InputError, unknown_name
 
@@ -17,6 +17,7 @@ READERS: Mapping[str, Reader] = {
         blip.READER,
         rococo.READER,
         coco_captions.READER,
+        fine_grained.READER,
         table.READER,
         precomp.READER,
     )
