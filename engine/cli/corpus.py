@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from engine.cli import granularity
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT, load_corpus
 from engine.corpus.registry import READERS
@@ -61,6 +62,9 @@ ADVERSARIAL_LABELS = {
 @click.group("corpus")
 def command() -> None:
     """Look at captioned image sets."""
+
+
+command.add_command(granularity.command)
 
 
 @command.command("inspect")
