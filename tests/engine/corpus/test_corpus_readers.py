@@ -328,7 +328,7 @@ def detect(text: str) -> str:
 
 
 def test_every_reader_shows_its_layout() -> None:
-    assert set(READERS) == {"karpathy", "blip", "rococo", "coco_captions", "table", "precomp"}
+    assert set(READERS) == {"karpathy", "blip", "rococo", "coco_captions", "fine_grained", "table", "precomp"}
     assert all(reader.layout and name == reader.name for name, reader in READERS.items())
 
 
