@@ -1,8 +1,8 @@
 """The FAISS backend: a flat inner-product index lists candidates, which are then certified and scored
 exactly.
 
-FAISS lists the k + `SLACK` best by its own float32 scores. A listed row further than twice the bound below
-FAISS's k-th score cannot belong to the answer; the rest are scored exactly. No unlisted row can belong to
+FAISS lists the k + `SLACK` best by its own float32 scores. Listed rows are scored exactly, the best first,
+until what is left is further than the bound below the k-th best exact score. No unlisted row can belong to
 it either when the exact k-th score is above FAISS's last listed score plus the bound, for its approximate
 score is at most the last listed one.
 
@@ -30,26 +30,23 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.certify import (
-    EMPTY,
-    TILE_KEYS,
-    BlockScan,
-    Proposer,
-    float32_below,
-    inner_product_bound,
-    keep_sparse,
-    make_keys,
-    rows_of,
-    scores_of,
-    verify_proposed,
-)
-from indexes.exact import exact_at
+from indexes.certify import Best, BlockScan, Proposer, check_excess, inner_product_bound
+from indexes.kernels import HALVES, improve_from_lists
 from indexes.numpy_backend import NumpyProposer
 from indexes.protocol import Counts, Shard, TopK
 from indexes.sources import ArrayRows
-from indexes.validate import check_k, check_queries, check_rows, check_shard, check_thresholds, read_rows
+from indexes.validate import (
+    as_stored,
+    check_k,
+    check_queries,
+    check_rows,
+    check_shard,
+    check_thresholds,
+    read_rows,
+)
 
 SLACK = 16
+LIST_ENTRIES = 1 << 22  # listed rows held at once: 48 MiB
 LONGEST_LIST = 2048
 PROBE_SECONDS = 120
 
@@ -137,15 +134,15 @@ class FaissBackend:
     def topk(self, queries: NDArray[Any], k: int) -> TopK:
         """The k best rows; raises `indexes.errors.SearchInputError`."""
         valid = check_queries(queries, self.shard.dim)
-        best = np.full((len(valid), check_k(k, self.shard.rows)), EMPTY, np.int64)
+        best = Best.start(len(valid), check_k(k, self.shard.rows))
         bounds = self.scan.proposer.bound(valid, self.scan.largest_norm)
-        listed = min(best.shape[1] + SLACK, self.shard.rows)
+        listed = min(best.scores.shape[1] + SLACK, self.shard.rows)
         pending = np.arange(len(valid))
         if listed <= LONGEST_LIST:
             pending = self._certify(best, valid, bounds, listed)
-        answer = TopK(scores_of(best), rows_of(best))
+        answer = best.finish()
         if len(pending):
-            scanned = self.scan.topk(valid[pending], best.shape[1])
+            scanned = self.scan.topk(valid[pending], answer.scores.shape[1])
             answer.scores[pending] = scanned.scores
             answer.rows[pending] = scanned.rows
         return answer
@@ -156,36 +153,20 @@ class FaissBackend:
         return self.scan.counts(valid, check_thresholds(thresholds, len(valid)))
 
     def _certify(
-        self,
-        best: NDArray[np.int64],
-        queries: NDArray[np.float32],
-        bounds: NDArray[np.float64],
-        listed: int,
+        self, best: Best, queries: NDArray[np.float32], bounds: NDArray[np.float64], listed: int
     ) -> NDArray[np.int64]:
         """Fill `best` from lists of that length; return the numbers of the queries that are not certified."""
         certified = np.empty(len(queries), np.bool_)
-        step = max(1, TILE_KEYS // listed)
+        step = max(1, LIST_ENTRIES // listed)
         for first in range(0, len(queries), step):
             part = slice(first, first + step)
-            best[part], certified[part] = self._from_list(queries[part], bounds[part], best.shape[1], listed)
-        return np.flatnonzero(~certified)
-
-    def _from_list(
-        self, queries: NDArray[np.float32], bounds: NDArray[np.float64], k: int, listed: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Keys of the k best listed rows, int64 [n, k], and whether no other row can be among them, bool
-        [n]."""
-        with self.lock:
-            approximate, numbers = self.index.search(queries, listed)
-        candidates = approximate >= float32_below(approximate[:, k - 1] - 2 * bounds)[:, None]
-        query_numbers, places = np.nonzero(candidates)
-        row_numbers = numbers[query_numbers, places]
-        exact = exact_at(queries, self.rows, query_numbers, row_numbers)
-        verify_proposed(approximate[query_numbers, places], exact, bounds[query_numbers])
-        best = np.full((len(queries), k), EMPTY, np.int64)
-        keep_sparse(best, query_numbers, make_keys(exact, row_numbers))
-        certified = scores_of(best[:, -1]) > approximate[:, -1] + bounds
-        return best, certified | (listed == self.shard.rows)
+            with self.lock:
+                approximate, numbers = self.index.search(queries[part], listed)
+            found, asked, rows = best.part(part), as_stored(queries[part]), as_stored(self.rows)
+            lists = (approximate, numbers, bounds[part])
+            check_excess(improve_from_lists(*lists, asked, rows, HALVES, found.scores, found.rows))
+            certified[part] = found.scores[:, 0] > approximate[:, -1] + bounds[part]
+        return np.flatnonzero(~certified) if listed < self.shard.rows else np.empty(0, np.int64)
 
 
 def open_shard(shard: Shard, block_rows: int, query_block: int) -> FaissBackend:

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexes.certify import BLOCK_SCORES, TILE_KEYS
+from indexes.certify import BLOCK_SCORES
 from indexes.errors import SearchInputError
 from indexes.prefetch import BLOCKS_HELD
 
@@ -29,10 +29,11 @@ PLANS = (
     (512, 256),
     (256, 128),
 )
-RESERVE = 64 << 20  # threads' buffers of the matrix library, modules loaded late, freed memory not given back
-VALUE_BYTES = 4 * BLOCKS_HELD + 4 + 8  # float32 blocks; one as stored; one in float64 where many rows tie
-SCORE_BYTES = 12  # float32 scores, a copy of them, and four masks
-TILE_BYTES = 42  # keys and exact scores where many rows tie, of at most TILE_KEYS scores at once
+# threads' buffers of the matrix library, the compiled loops (some 60 MiB when first used), modules loaded
+# late, freed memory not given back
+RESERVE = 128 << 20
+VALUE_BYTES = 4 * BLOCKS_HELD + 4  # float32 blocks; one as stored
+SCORE_BYTES = 8  # float32 scores, of this tile and the one before
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class BlockPlan:
         """Bytes that a search of rows of that length needs at most, beside its queries and its answer."""
         scores = min(self.block_rows * self.query_block, BLOCK_SCORES)
         values = self.block_rows * dim
-        return values * VALUE_BYTES + scores * SCORE_BYTES + min(scores, TILE_KEYS) * TILE_BYTES
+        return values * VALUE_BYTES + scores * SCORE_BYTES
 
 
 @dataclass(frozen=True)

@@ -15,19 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.certify import (
-    BLOCK_SCORES,
-    DENSE_SHARE,
-    count_lines,
-    float32_above,
-    float32_below,
-    verify_proposed,
-)
+from indexes.certify import BLOCK_SCORES, add_counts, check_excess, no_counts
 from indexes.errors import SearchInputError
-from indexes.exact import exact_at, exact_block
+from indexes.kernels import HALVES, lead
 from indexes.protocol import Counts
 from indexes.streaming import StreamedBackend, StreamScan, spans
-from indexes.validate import check_queries, check_thresholds
+from indexes.validate import as_stored, check_queries, check_thresholds
 
 NO_ROW = -1
 
@@ -56,41 +49,6 @@ class Leaders:
         """Arrays of their own."""
         return Leaders(self.scores.copy(), self.rows.copy(), self.tied.copy())
 
-    def merge(self, queries: NDArray[np.int64], later: Leaders) -> None:
-        """Take in, in place, the leaders of rows that all come after those before, for some of the queries.
-
-        `queries` int64 [n] has none twice; `later` has an entry for each.
-        """
-        before = self.scores[queries]
-        tied = np.where(later.scores == before, self.tied[queries] + later.tied, self.tied[queries])
-        better = later.scores > before
-        self.tied[queries] = np.where(better, later.tied, tied)
-        self.rows[queries] = np.where(better, later.rows, self.rows[queries])
-        self.scores[queries] = np.maximum(before, later.scores)
-
-
-def lead_pairs(
-    queries: NDArray[np.int64], rows: NDArray[np.int64], scores: NDArray[np.float32]
-) -> tuple[NDArray[np.int64], Leaders]:
-    """The queries of aligned (query, row, score), each once, and who leads them.
-
-    Pairs ascend by query, then by row.
-    """
-    if not len(queries):
-        return queries, Leaders.nobody(0)
-    asked, starts, line = np.unique(queries, return_index=True, return_inverse=True)
-    best = np.maximum.reduceat(scores, starts)
-    leading = np.flatnonzero(scores == best[line])
-    _, lowest, tied = np.unique(line[leading], return_index=True, return_counts=True)
-    return asked, Leaders(best, rows[leading[lowest]], tied)
-
-
-def lead_lines(scores: NDArray[np.float32], first: int) -> Leaders:
-    """Who leads every line of [n, m], the columns being the rows from number `first` on."""
-    best = scores.max(axis=1)
-    leading = scores == best[:, None]
-    return Leaders(best, first + leading.argmax(axis=1), count_lines(leading))
-
 
 @dataclass(frozen=True)
 class Prefix:
@@ -117,9 +75,9 @@ class PrefixScan:
         cls, scan: StreamScan, queries: NDArray[np.float32], thresholds: NDArray[np.float32]
     ) -> PrefixScan:
         """No row seen yet."""
-        zeros = Counts(np.zeros(len(queries), np.int64), np.zeros(len(queries), np.int64))
         bounds = scan.proposer.bound(queries, scan.largest_norm)
-        return cls(scan, queries, thresholds, bounds, zeros, Leaders.nobody(len(queries)))
+        counts, limits = no_counts(len(queries)), np.ascontiguousarray(thresholds)
+        return cls(scan, queries, limits, bounds, counts, Leaders.nobody(len(queries)))
 
     def so_far(self, rows: int) -> Prefix:
         """The answers at this moment."""
@@ -134,52 +92,12 @@ class PrefixScan:
 
     def _see(self, part: slice, first: int, rows: NDArray[np.float32]) -> None:
         """Rescore what may tie with the threshold or lead, count the rest as it is."""
-        queries, thresholds, bounds = self.queries[part], self.thresholds[part], self.bounds[part]
-        leaders = Leaders(self.leaders.scores[part], self.leaders.rows[part], self.leaders.tied[part])
-        scores = self.scan.proposer.propose(queries, rows)
-        clear = scores > float32_above(thresholds + bounds)[:, None]
-        open_cells = np.greater_equal(scores, float32_below(thresholds - bounds)[:, None])
-        open_cells ^= clear
-        mark_leading(open_cells, scores, leaders.scores, bounds)
-        dense = count_lines(open_cells) > len(rows) // DENSE_SHARE
-        open_cells[dense] = False
-        above = count_lines(clear)
-        query_numbers, row_numbers = np.divmod(np.flatnonzero(open_cells), len(rows))
-        exact = exact_at(queries, rows, query_numbers, row_numbers)
-        verify_proposed(scores[query_numbers, row_numbers], exact, bounds[query_numbers])
-        uncounted = ~clear[query_numbers, row_numbers]
-        del scores, clear, open_cells
-        limits = thresholds[query_numbers]
-        above += np.bincount(query_numbers[uncounted & (exact > limits)], minlength=len(queries))
-        tied = np.bincount(query_numbers[exact == limits], minlength=len(queries))
-        leaders.merge(*lead_pairs(query_numbers, row_numbers + first, exact))
-        numbers = np.flatnonzero(dense)
-        for start, tile in exact_block(queries[numbers], rows) if len(numbers) else ():
-            chosen = numbers[start : start + len(tile)]
-            above[chosen] = count_lines(tile > thresholds[chosen, None])
-            tied[chosen] = count_lines(tile == thresholds[chosen, None])
-            leaders.merge(chosen, lead_lines(tile, first))
-        self.counts.above[part] += above
-        self.counts.tied[part] += tied
-
-
-def mark_leading(
-    cells: NDArray[np.bool_],
-    scores: NDArray[np.float32],
-    leading: NDArray[np.float32],
-    bounds: NDArray[np.float64],
-) -> None:
-    """Set cells [n, m], in place, whose exact score may be as high as the leader's and as the block's best.
-
-    A cell as good as the leader has an approximate score of at least the leader's exact one less the bound;
-    one as good as the best of the block, at least the highest approximate one less twice the bound.
-    """
-    highest = scores.max(axis=1)
-    limits = leading - bounds
-    hopeful = np.flatnonzero(highest >= float32_below(limits))
-    reached = np.maximum(limits[hopeful], highest[hopeful] - 2 * bounds[hopeful])
-    chosen = scores if len(hopeful) == len(scores) else scores[hopeful]
-    cells[hopeful] |= chosen >= float32_below(reached)[:, None]
+        asked, stored, bounds = as_stored(self.queries[part]), as_stored(rows), self.bounds[part]
+        tile = self.scan.proposer.propose(self.queries[part], rows)
+        counts = Counts(self.counts.above[part], self.counts.tied[part])
+        add_counts(counts, tile, bounds, np.zeros(len(asked)), asked, stored, self.thresholds[part])
+        leaders = (self.leaders.scores[part], self.leaders.rows[part], self.leaders.tied[part])
+        check_excess(lead(tile, bounds, asked, stored, HALVES, first, *leaders))
 
 
 def search_prefixes(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.errors import SearchInputError
+from indexes.kernels import HALVES, norms_into
 from indexes.protocol import Rows, Shard
 
 NORM_TOLERANCE = 1e-3  # |norm - 1|; rounding a normalised row to float16 moves its norm by at most 0.0005
@@ -34,8 +35,20 @@ def check_dim(rows: NDArray[Any], dim: int | None, what: str) -> None:
 
 def row_norms(rows: Rows) -> NDArray[np.float64]:
     """float64 [n]: the Euclidean norm of every row."""
-    norms: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    norms = np.empty(len(rows), np.float64)
+    norms_into(as_stored(rows), HALVES, norms)
     return norms
+
+
+def as_stored(rows: Rows) -> NDArray[Any]:
+    """The rows as `indexes.kernels` takes them: C-contiguous and read-only, float16 as its bits in uint16.
+
+    Always read-only, so that each loop is compiled for one kind of array.
+    """
+    contiguous = np.ascontiguousarray(rows)
+    view: NDArray[Any] = contiguous.view(np.uint16) if contiguous.dtype == np.float16 else contiguous.view()
+    view.flags.writeable = False
+    return view
 
 
 def check_rows(rows: Rows, what: str, first: int = 0) -> NDArray[np.float64]:

@@ -199,7 +199,7 @@ def test_blocks_shrink_with_the_limit_and_one_too_small_says_the_least_that_work
     ) as error:
         MemoryLimit(1 << 20).plan("x", 512)
     least = parse_bytes(str(error.value).rsplit(" ", 1)[1])
-    assert MemoryLimit(least + (8 << 20)).plan("x", 512) in {BlockPlan(*sizes) for sizes in PLANS[-3:]}
+    assert MemoryLimit(least + (8 << 20)).plan("x", 512) in {BlockPlan(*sizes) for sizes in PLANS[3:]}
 
 
 def test_a_shard_that_does_not_fit_is_streamed_and_answers_the_same(unit_rows):
@@ -237,11 +237,11 @@ print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.st
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell the peak")
 @pytest.mark.parametrize("tied", [False, True])
 def test_the_resident_memory_stays_below_the_limit(tmp_path, unit_rows, tied):
-    rows = np.repeat(unit_rows(1, 1, 512), 60_000, axis=0) if tied else unit_rows(1, 60_000, 512)
+    rows = np.repeat(unit_rows(1, 1, 512), 120_000, axis=0) if tied else unit_rows(1, 120_000, 512)
     path = tmp_path / "rows.fbin"
     path.write_bytes(np.array(rows.shape, "<u4").tobytes() + rows.tobytes())
-    limit = "140MiB"  # less than the interpreter and the rows take together
-    assert path.stat().st_size > 115 << 20
+    limit = "290MiB"  # less than the interpreter and the rows take together
+    assert path.stat().st_size > 230 << 20
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, str(path), limit, "1.0" if tied else "0.5"],
         capture_output=True,

@@ -1,0 +1,580 @@
+"""Compiled loops: exact scores, and scans of a tile of approximate scores.
+
+A *tile* holds approximate scores of some queries (lines) and some consecutive rows (columns), float32, or
+bfloat16 seen as int16. A scan looks at every entry once, vectorised, and evaluates the exact score
+(`indexes.exact`) only where the bound cannot decide. The answer so far of every query is a heap of its k best
+rows, the worst at the root, in the promised order (score, then row number); a place that nothing fills yet
+has score -inf and row `UNFILLED`.
+
+**Limits in a low precision.** An entry of the tile is the first pass's result a, rounded once to the tile's
+type by a monotone rounding that keeps representable values (whether to nearest or cut off). So a >= L
+implies entry >= down(L), the largest representable value up to L, and entry > up(H) implies a > H. Comparing
+with down(L) and up(H) needs no allowance for the rounding of the output. bfloat16 entries are compared as
+integers; -0.0 and 0.0 differ there, so limits that are zero are moved to the side that is safe.
+
+Every loop releases the interpreter's lock, holds no state, and writes only into its arguments. Array bounds
+are not checked: callers are `indexes.exact`, `indexes.validate` and `indexes.certify`, which have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numba.extending import overload
+
+GROUP = 128  # columns that one vectorised comparison decides on
+UNFILLED = np.int64(np.iinfo(np.int64).max)
+HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)  # float16 bits -> value
+SCALE = 2.0**62
+UNSCALE = np.float32(2.0**-62)
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+
+def compiled(loop: Loop) -> Loop:
+    """Compile when first called and keep the result on disk; in memory only where no folder can be
+    written."""
+    try:
+        result: Loop = numba.njit(nogil=True, cache=True, error_model="numpy")(loop)
+    except RuntimeError:  # numba found no folder for its cache
+        result = numba.njit(nogil=True, error_model="numpy")(loop)
+    return result
+
+
+def by_type(stub: Callable[..., Any]) -> Callable[[Loop], Loop]:
+    """Declare which code stands for `stub`, chosen by the types of its arguments when it is compiled."""
+    declare: Callable[[Loop], Loop] = overload(stub)
+    return declare
+
+
+def _row(rows: Any, number: Any, halves: Any, scratch: Any) -> Any:
+    """A row as float32 [d]: a view, or decoded into `scratch` where rows are float16 bits (uint16)."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_row)
+def _row_of_type(rows: Any, number: Any, halves: Any, scratch: Any) -> Any:
+    if rows.dtype == numba.types.float32:
+
+        def view(rows: Any, number: Any, halves: Any, scratch: Any) -> Any:
+            return rows[number]
+
+        return view
+
+    def decode(rows: Any, number: Any, halves: Any, scratch: Any) -> Any:
+        row = rows[number]
+        for i in range(len(row)):
+            scratch[i] = halves[row[i]]
+        return scratch
+
+    return decode
+
+
+@compiled
+def _scaled(query: Any, scaled: Any) -> None:
+    """The query times 2**62 in float64, exactly."""
+    for i in range(len(query)):
+        scaled[i] = np.float64(query[i]) * SCALE
+
+
+@compiled
+def _exact(scaled: Any, row: Any) -> Any:
+    """The exact score of a scaled query and a float32 row, by the definition in `indexes.exact`."""
+    total = np.int64(0)
+    for i in range(len(row)):
+        total += np.int64(np.rint(scaled[i] * np.float64(row[i])))
+    return np.float32(total) * UNSCALE
+
+
+@compiled
+def exact_pairs_into(
+    queries: Any, rows: Any, query_numbers: Any, row_numbers: Any, halves: Any, out: Any
+) -> None:
+    """Exact scores of (query_numbers[i], row_numbers[i]) into out float32 [n]; rows float32 or float16
+    bits."""
+    scaled = np.empty(queries.shape[1], np.float64)
+    scratch = np.empty(rows.shape[1], np.float32)
+    last = np.int64(-1)
+    for i in range(len(out)):
+        if query_numbers[i] != last:
+            last = query_numbers[i]
+            _scaled(queries[last], scaled)
+        out[i] = _exact(scaled, _row(rows, row_numbers[i], halves, scratch))
+
+
+@compiled
+def exact_block_into(queries: Any, rows: Any, halves: Any, out: Any) -> None:
+    """Exact scores of all pairs into out float32 [n, m]."""
+    scaled = np.empty((len(queries), queries.shape[1]), np.float64)
+    scratch = np.empty(rows.shape[1], np.float32)
+    for i in range(len(queries)):
+        _scaled(queries[i], scaled[i])
+    for j in range(len(rows)):
+        row = _row(rows, j, halves, scratch)
+        for i in range(len(queries)):
+            out[i, j] = _exact(scaled[i], row)
+
+
+@compiled
+def norms_into(rows: Any, halves: Any, out: Any) -> None:
+    """Euclidean norms in float64 into out [n]; NaN and infinity pass through."""
+    scratch = np.empty(rows.shape[1], np.float32)
+    lanes = np.empty(8, np.float64)
+    for i in range(len(rows)):
+        row = _row(rows, i, halves, scratch)
+        whole = len(row) // 8 * 8
+        lanes[:] = 0.0
+        for j in range(0, whole, 8):
+            for lane in range(8):  # eight sums: a float64 sum is vectorised only when its order is given
+                value = np.float64(row[j + lane])
+                lanes[lane] += value * value
+        for j in range(whole, len(row)):
+            value = np.float64(row[j])
+            lanes[0] += value * value
+        out[i] = np.sqrt(lanes.sum())
+
+
+@compiled
+def rounding_norms_into(rows: Any, center: Any, low: Any, halves: Any, residues: Any, norms: Any) -> None:
+    """Norms of (rows - center) - low into residues, and of low into norms, float64 [n]; low is float32."""
+    scratch = np.empty(rows.shape[1], np.float32)
+    rest_lanes = np.empty(8, np.float64)
+    low_lanes = np.empty(8, np.float64)
+    for i in range(len(rows)):
+        row = _row(rows, i, halves, scratch)
+        rounded = low[i]
+        whole = len(row) // 8 * 8
+        rest_lanes[:] = 0.0
+        low_lanes[:] = 0.0
+        for j in range(0, whole, 8):
+            for lane in range(8):
+                value = np.float64(rounded[j + lane])
+                rest = (np.float64(row[j + lane]) - np.float64(center[j + lane])) - value
+                rest_lanes[lane] += rest * rest
+                low_lanes[lane] += value * value
+        for j in range(whole, len(row)):
+            value = np.float64(rounded[j])
+            rest = (np.float64(row[j]) - np.float64(center[j])) - value
+            rest_lanes[0] += rest * rest
+            low_lanes[0] += value * value
+        residues[i] = np.sqrt(rest_lanes.sum())
+        norms[i] = np.sqrt(low_lanes.sum())
+
+
+@compiled
+def _worse(score: Any, row: Any, other_score: Any, other_row: Any) -> Any:
+    """Whether (score, row) stands behind the other in the promised order."""
+    return score < other_score or (score == other_score and row > other_row)
+
+
+@compiled
+def _sink(scores: Any, rows: Any, size: Any, score: Any, row: Any) -> None:
+    """Put (score, row) at the root of a heap of that size, the worst at the root, and let it sink."""
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and _worse(scores[right], rows[right], scores[child], rows[child]):
+            child = right
+        if not _worse(scores[child], rows[child], score, row):
+            break
+        scores[place] = scores[child]
+        rows[place] = rows[child]
+        place = child
+    scores[place] = score
+    rows[place] = row
+
+
+@compiled
+def sort_heaps(scores: Any, rows: Any) -> None:
+    """Turn every line's heap [n, k] into the promised order, the best first."""
+    for i in range(len(scores)):
+        line, numbers = scores[i], rows[i]
+        for size in range(len(line) - 1, 0, -1):
+            score, row = line[size], numbers[size]
+            line[size], numbers[size] = line[0], numbers[0]
+            _sink(line, numbers, size, score, row)
+
+
+@compiled
+def push_all(scores: Any, rows: Any, new_scores: Any, new_rows: Any) -> None:
+    """Put entries [n, m] into the heaps [n, k]; unfilled ones change nothing."""
+    for i in range(len(scores)):
+        line, numbers = scores[i], rows[i]
+        for j in range(new_scores.shape[1]):
+            score, row = new_scores[i, j], new_rows[i, j]
+            if _worse(line[0], numbers[0], score, row):
+                _sink(line, numbers, len(line), score, row)
+
+
+@compiled
+def _ordered(value: Any, single: Any, bits: Any) -> Any:
+    """float32 bits as an int64 that orders like the value; `bits` is `single` seen as int32."""
+    single[0] = value
+    whole = np.int64(bits[0])
+    return whole if whole >= 0 else whole ^ 0x7FFFFFFF
+
+
+@compiled
+def _toward(value: Any, up: bool) -> Any:
+    """A float32 at most (`up`: at least) the float64 value."""
+    near = np.float32(value)
+    if up:
+        return near if near >= value else np.nextafter(near, np.float32(np.inf))
+    return near if near <= value else np.nextafter(near, np.float32(-np.inf))
+
+
+def _limit(tile: Any, value: Any, up: bool, single: Any, bits: Any) -> Any:
+    """down(value), or up(value), as entries of the tile are compared: float32, or int64 for bfloat16."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_limit)
+def _limit_of_type(tile: Any, value: Any, up: Any, single: Any, bits: Any) -> Any:
+    if tile.dtype == numba.types.float32:
+
+        def as_float32(tile: Any, value: Any, up: Any, single: Any, bits: Any) -> Any:
+            return _toward(value, up)
+
+        return as_float32
+
+    def as_bfloat16(tile: Any, value: Any, up: Any, single: Any, bits: Any) -> Any:
+        # a bfloat16 is the upper half of a float32; a negative one ends in ones where bits are ordered
+        whole = _ordered(_toward(value, up), single, bits)
+        if up:
+            limit = (whole + 0xFFFF if whole >= 0 else whole) >> 16
+            return 0 if limit == -1 else limit  # entry > -0.0 must not be true of 0.0
+        limit = (whole if whole >= 0 else whole - 0xFFFF) >> 16
+        return -1 if limit == 0 else limit  # entry >= 0.0 must be true of -0.0
+
+    return as_bfloat16
+
+
+def _reaches(entry: Any, limit: Any) -> Any:
+    """entry >= limit; true for NaN, which is then found out when the row is scored exactly."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_reaches)
+def _reaches_of_type(entry: Any, limit: Any) -> Any:
+    if isinstance(entry, numba.types.Float):
+
+        def float32_reaches(entry: Any, limit: Any) -> Any:
+            return not (entry < limit)
+
+        return float32_reaches
+
+    def bfloat16_reaches(entry: Any, limit: Any) -> Any:
+        return np.int16(entry ^ ((entry >> 15) & 0x7FFF)) >= limit
+
+    return bfloat16_reaches
+
+
+def _rank(entry: Any) -> Any:
+    """The entry as something that `>` orders."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_rank)
+def _rank_of_type(entry: Any) -> Any:
+    if isinstance(entry, numba.types.Float):
+
+        def itself(entry: Any) -> Any:
+            return entry
+
+        return itself
+
+    def integer(entry: Any) -> Any:
+        return np.int16(entry ^ ((entry >> 15) & 0x7FFF))
+
+    return integer
+
+
+def _value(entry: Any, single: Any, bits: Any) -> Any:
+    """The entry as float64."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_value)
+def _value_of_type(entry: Any, single: Any, bits: Any) -> Any:
+    if isinstance(entry, numba.types.Float):
+
+        def widened(entry: Any, single: Any, bits: Any) -> Any:
+            return np.float64(entry)
+
+        return widened
+
+    def decoded(entry: Any, single: Any, bits: Any) -> Any:
+        bits[0] = np.int32(entry) << 16
+        return np.float64(single[0])
+
+    return decoded
+
+
+def _output_unit(tile: Any) -> Any:
+    """The largest relative error of the output's rounding that the bound does not hold already."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_output_unit)
+def _output_unit_of_type(tile: Any) -> Any:
+    unit = 0.0 if tile.dtype == numba.types.float32 else 2.0**-7
+
+    def constant(tile: Any) -> Any:
+        return unit
+
+    return constant
+
+
+@compiled
+def _excess(value: Any, offset: Any, score: Any, bound: Any, unit: Any) -> Any:
+    """By how much an entry is further from the exact score than its bound allows; NaN counts as infinite."""
+    over = abs(value + offset - score) - bound - abs(value) * unit
+    return over if over == over else np.inf
+
+
+@compiled
+def _fill_maxima(line: Any, maxima: Any) -> None:
+    """The largest entry of every group of columns, as `_rank` orders them; NaN only where it comes first."""
+    for group in range(len(maxima)):
+        part = line[group * GROUP : min((group + 1) * GROUP, len(line))]
+        best = _rank(part[0])
+        for j in range(1, len(part)):
+            rank = _rank(part[j])
+            best = rank if rank > best else best
+        maxima[group] = best
+
+
+@compiled
+def _any_reaches(part: Any, limit: Any) -> Any:
+    """Whether any entry reaches the limit."""
+    found = False
+    for j in range(len(part)):
+        found |= _reaches(part[j], limit)
+    return found
+
+
+def _maxima_like(tile: Any, size: Any) -> Any:
+    """Room for so many results of `_rank`."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_maxima_like)
+def _maxima_of_type(tile: Any, size: Any) -> Any:
+    if tile.dtype == numba.types.float32:
+
+        def of_float32(tile: Any, size: Any) -> Any:
+            return np.empty(size, np.float32)
+
+        return of_float32
+
+    def of_int16(tile: Any, size: Any) -> Any:
+        return np.empty(size, np.int16)
+
+    return of_int16
+
+
+@compiled
+def improve(
+    tile: Any,
+    bounds: Any,
+    offsets: Any,
+    queries: Any,
+    rows: Any,
+    halves: Any,
+    first: int,
+    scores: Any,
+    numbers: Any,
+) -> float:
+    """Put what is better in a tile into the heaps; returns the largest excess of an entry over its bound.
+
+    tile [n, m]; bounds and offsets float64 [n]: an exact score is within its bound of entry + offset;
+    queries float32 [n, d]; rows [m, d], float32 or float16 bits; `first` is the number of rows[0]; heaps
+    float32 and int64 [n, k].
+
+    While a heap is not full nothing can be left out. There the groups of columns are visited from the
+    largest maximum down, so that the heap fills with nearly the best and the limit is high at once.
+    """
+    lines, columns = tile.shape
+    groups = (columns + GROUP - 1) // GROUP
+    maxima = _maxima_like(tile, groups)
+    visited = np.empty(groups, np.bool_)
+    single = np.empty(1, np.float32)
+    bits = single.view(np.int32)
+    scaled = np.empty(queries.shape[1], np.float64)
+    scratch = np.empty(rows.shape[1], np.float32)
+    unit = _output_unit(tile)
+    worst = -np.inf
+    for i in range(lines):
+        line, best, best_rows = tile[i], scores[i], numbers[i]
+        allowance = bounds[i] + offsets[i]
+        limit = _limit(tile, best[0] - allowance, False, single, bits)
+        prepared = False
+        filling = best_rows[0] == UNFILLED
+        if filling:
+            _fill_maxima(line, maxima)
+            visited[:] = False
+        for turn in range(groups):
+            group = turn
+            if filling:
+                group = -1
+                for g in range(groups):
+                    if not visited[g] and (group < 0 or maxima[g] > maxima[group]):
+                        group = g
+                visited[group] = True
+            start = group * GROUP
+            part = line[start : min(start + GROUP, columns)]
+            if best_rows[0] != UNFILLED and not _any_reaches(part, limit):
+                continue
+            for j in range(len(part)):
+                if best_rows[0] != UNFILLED and not _reaches(part[j], limit):
+                    continue
+                if not prepared:
+                    _scaled(queries[i], scaled)
+                    prepared = True
+                score = _exact(scaled, _row(rows, start + j, halves, scratch))
+                value = _value(part[j], single, bits)
+                worst = max(worst, _excess(value, offsets[i], score, bounds[i], unit))
+                number = first + start + j
+                if _worse(best[0], best_rows[0], score, number):
+                    _sink(best, best_rows, len(best), score, number)
+                    limit = _limit(tile, best[0] - allowance, False, single, bits)
+    return worst
+
+
+@compiled
+def count(
+    tile: Any,
+    bounds: Any,
+    offsets: Any,
+    queries: Any,
+    rows: Any,
+    halves: Any,
+    thresholds: Any,
+    above: Any,
+    tied: Any,
+) -> float:
+    """Add what scores above and exactly at the thresholds in a tile; returns the largest excess, as
+    `improve`."""
+    lines, columns = tile.shape
+    single = np.empty(1, np.float32)
+    bits = single.view(np.int32)
+    scaled = np.empty(queries.shape[1], np.float64)
+    scratch = np.empty(rows.shape[1], np.float32)
+    unit = _output_unit(tile)
+    worst = -np.inf
+    for i in range(lines):
+        line, threshold = tile[i], thresholds[i]
+        middle = np.float64(threshold) - offsets[i]
+        low = _limit(tile, middle - bounds[i], False, single, bits)
+        high = _limit(tile, middle + bounds[i], True, single, bits)
+        clear = 0
+        prepared = False
+        for start in range(0, columns, GROUP):
+            part = line[start : min(start + GROUP, columns)]
+            reached, surpassed = 0, 0
+            for j in range(len(part)):
+                reached += _reaches(part[j], low)
+                surpassed += _rank(part[j]) > high
+            clear += surpassed
+            if reached == surpassed:
+                continue
+            for j in range(len(part)):
+                if _rank(part[j]) > high or not _reaches(part[j], low):
+                    continue
+                if not prepared:
+                    _scaled(queries[i], scaled)
+                    prepared = True
+                score = _exact(scaled, _row(rows, start + j, halves, scratch))
+                value = _value(part[j], single, bits)
+                worst = max(worst, _excess(value, offsets[i], score, bounds[i], unit))
+                clear += score > threshold
+                tied[i] += score == threshold
+        above[i] += clear
+    return worst
+
+
+@compiled
+def lead(
+    tile: Any,
+    bounds: Any,
+    queries: Any,
+    rows: Any,
+    halves: Any,
+    first: int,
+    scores: Any,
+    numbers: Any,
+    tied: Any,
+) -> float:
+    """Put what leads in a float32 tile into the leaders; returns the largest excess, as `improve`.
+
+    Leaders of earlier rows: float32, int64 and int64 [n], the best score, the lowest row that has it, and
+    how many have it. A leader's entry reaches the leader's score less the bound, and the tile's largest
+    entry less twice the bound.
+    """
+    single = np.empty(1, np.float32)
+    bits = single.view(np.int32)
+    scaled = np.empty(queries.shape[1], np.float64)
+    scratch = np.empty(rows.shape[1], np.float32)
+    maxima = np.empty((tile.shape[1] + GROUP - 1) // GROUP, np.float32)
+    worst = -np.inf
+    for i in range(len(tile)):
+        line, prepared = tile[i], False
+        _fill_maxima(line, maxima)
+        reached = np.float64(maxima.max()) - 2 * bounds[i]
+        limit = _limit(tile, max(reached, scores[i] - bounds[i]), False, single, bits)
+        for start in range(0, len(line), GROUP):
+            part = line[start : min(start + GROUP, len(line))]
+            if not _any_reaches(part, limit):
+                continue
+            for j in range(len(part)):
+                if not _reaches(part[j], limit):
+                    continue
+                if not prepared:
+                    _scaled(queries[i], scaled)
+                    prepared = True
+                score = _exact(scaled, _row(rows, start + j, halves, scratch))
+                worst = max(worst, _excess(np.float64(part[j]), 0.0, score, bounds[i], 0.0))
+                if score > scores[i]:
+                    scores[i], numbers[i], tied[i] = score, first + start + j, 1
+                elif score == scores[i]:
+                    tied[i] += 1
+    return worst
+
+
+@compiled
+def improve_from_lists(
+    listed: Any,
+    listed_rows: Any,
+    bounds: Any,
+    queries: Any,
+    rows: Any,
+    halves: Any,
+    scores: Any,
+    numbers: Any,
+) -> float:
+    """Put listed rows into the heaps: approximate scores, best first, and row numbers, [n, length].
+
+    Returns the largest excess of a rescored entry. A listed row is scored unless its bound rules it out.
+    """
+    scaled = np.empty(queries.shape[1], np.float64)
+    scratch = np.empty(rows.shape[1], np.float32)
+    worst = -np.inf
+    for i in range(len(listed)):
+        best, best_rows = scores[i], numbers[i]
+        _scaled(queries[i], scaled)
+        for j in range(listed.shape[1]):
+            value = np.float64(listed[i, j])
+            if best_rows[0] != UNFILLED and value < best[0] - bounds[i]:
+                continue
+            row = listed_rows[i, j]
+            score = _exact(scaled, _row(rows, row, halves, scratch))
+            worst = max(worst, _excess(value, 0.0, score, bounds[i], 0.0))
+            if _worse(best[0], best_rows[0], score, row):
+                _sink(best, best_rows, len(best), score, row)
+    return worst
