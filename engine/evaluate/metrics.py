@@ -20,12 +20,17 @@ RECALL = {k: f"recall@{k}" for k in CUTOFFS}
 MEDIAN_RANK = "median_rank"
 MEAN_RANK = "mean_rank"
 RSUM = "rsum"
+SET_RECALL = {k: f"set_recall@{k}" for k in CUTOFFS}
+SET_RSUM = "set_rsum"
+DCG = "dcg@10"
 DROP_RATE = "drop_rate"
 INCORRECT_RECALL = "incorrect_recall@1"
 INCORRECT_RECALL_OWN = "incorrect_recall@1/own"
 INCORRECT_RECALL_OTHER = "incorrect_recall@1/other"
 TIED_QUERIES = "tied_queries"
 CHANGED_RATE = "changed_rate"
+RSUM_BOTH = "rsum_both_directions"
+RANK_METRICS = (*RECALL.values(), MEDIAN_RANK, MEAN_RANK, RSUM)
 QUERIES_DOWN, QUERIES_UP, QUERIES_SAME = QUERY_MOVES = ("queries_down", "queries_up", "queries_same")
 
 
@@ -68,6 +73,11 @@ def mean_rank(ranks: NDArray[np.float64]) -> float:
 def rsum(recalls: Mapping[int, float]) -> float:
     """``R@1 + R@5 + R@10`` of one direction; the usual sum of six is the sum of both directions' values."""
     return sum(recalls[k] for k in CUTOFFS)
+
+
+def rsum_both(by_direction: Mapping[str, float]) -> float | None:
+    """The sum of six: rsum of i2t plus rsum of t2i; None when one of them is not there."""
+    return sum(by_direction.values()) if len(by_direction) == 2 else None
 
 
 def drop_rate(base_recall: float, new_recall: float) -> float | None:

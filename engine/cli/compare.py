@@ -1,0 +1,76 @@
+"""`itrstress compare`: a leaderboard over results folders, and own values beside published ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from engine.errors import InputError
+
+
+@click.command("compare")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
+@click.option("--sort", metavar="METRIC", help="Best first under each variant: drop_rate, recall@1, ...")
+@click.option("--intervals", is_flag=True, help="Show the 95% intervals of single runs.")
+@click.option(
+    "--format",
+    "format_name",
+    metavar="NAME",
+    help="table, markdown, csv, latex or parquet. Default: by the ending of FILE, else table.",
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead.")
+@click.option("--force", is_flag=True, help="Replace FILE.")
+@click.option("--against", metavar="PAPER", help="rococo or brittleness: published figures side by side.")
+@click.option(
+    "--as",
+    "models",
+    multiple=True,
+    metavar="CHECKPOINT=MODEL",
+    help="Which published model a checkpoint is; repeatable. Some are known by their spec.",
+)
+@click.option("--dataset", metavar="NAME", help="Of the paper's data sets, the one that was evaluated.")
+def command(
+    paths: tuple[Path, ...],
+    sort: str | None,
+    intervals: bool,
+    format_name: str | None,
+    out: Path | None,
+    force: bool,
+    against: str | None,
+    models: tuple[str, ...],
+    dataset: str | None,
+) -> None:
+    """Put everything that results folders hold side by side.
+
+    Runs that differ in their seed only are averaged, their standard deviation is shown. CSV and Parquet hold
+    every metric with its deviation and interval. All results must be of one corpus and one tie policy.
+    """
+    from engine.cli.output import deliver
+    from engine.evaluate.collection import collect_runs
+    from engine.report.grid import Report, choose_format
+    from engine.report.leaderboard import Leaderboard, entries_of
+    from engine.report.published import SideBySide
+
+    name = choose_format(format_name, out)
+    if against is None and (models or dataset is not None):
+        raise InputError("--as and --dataset belong to --against; add it or leave them out")
+    if against is not None and (sort is not None or intervals):
+        raise InputError("--sort and --intervals belong to the leaderboard; leave them out or --against")
+    found = collect_runs(paths)
+    report: Report = (
+        Leaderboard.of(found, sort=sort, with_intervals=intervals)
+        if against is None
+        else SideBySide.of(entries_of(found), against, dict(map(parse_model, models)), dataset)
+    )
+    deliver(report, name, out, force=force)
+
+
+def parse_model(text: str) -> tuple[str, str]:
+    """``CHECKPOINT=MODEL``. Raises `InputError` for anything else."""
+    checkpoint, equals, model = text.partition("=")
+    if not (checkpoint and equals and model):
+        raise InputError(
+            f"--as {text!r}: expected CHECKPOINT=MODEL, such as --as 'last=CLIP ViT-B/32 (zero-shot)'"
+        )
+    return checkpoint, model

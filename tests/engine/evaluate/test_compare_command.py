@@ -1,0 +1,70 @@
+"""`itrstress compare` and `itrstress significance` as a user types them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from engine.cli.main import run
+from engine.evaluate.results import write_results
+from engine.evaluate.run import evaluate_store
+
+
+@pytest.fixture
+def folder(world_parts: Any, make_world: Any, tmp_path: Path) -> Path:
+    """Two checkpoints: the second one's captions are nearer to their images."""
+    world_type, _, store_type = world_parts
+    world = make_world(images=30)
+    owner = world.images[world.image_of_caption]
+    closer = (world.captions + owner) / 2
+    better = world_type(world.images, closer, world.image_of_caption, world.variants)
+    for name, one in (("first", world), ("second", better)):
+        out = tmp_path / "results" / name
+        out.mkdir(parents=True)
+        write_results(evaluate_store(store_type(one), outcomes=out, checkpoint=name), out / "results.json")
+    return tmp_path / "results"
+
+
+def test_the_leaderboard_is_printed_and_written(folder: Path, tmp_path: Path, capsys: Any) -> None:
+    assert run(["compare", str(folder), "--sort", "recall@1", "--intervals"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.index("second") < printed.index("first")
+    assert "i2t: 30 queries, 60 originals" in printed
+    for ending in ("md", "csv", "tex", "parquet", "txt"):
+        out = tmp_path / f"board.{ending}"
+        assert run(["compare", str(folder), "--out", str(out)]) == 0
+        assert out.stat().st_size > 0
+    table = pq.read_table(tmp_path / "board.parquet").to_pylist()
+    assert {(one["checkpoint"], one["variant"]) for one in table} >= {("first", None), ("second", "mix:0.9")}
+    capsys.readouterr()
+    assert run(["compare", str(folder), "--out", str(out)]) == 2
+    assert "board.txt: there already" in capsys.readouterr().err
+    assert run(["compare", str(folder), "--out", str(out), "--force"]) == 0
+
+
+def test_published_figures_stand_beside(folder: Path, capsys: Any) -> None:
+    assert run(["compare", str(folder), "--against", "rococo", "--as", "first=ALBEF", "--format", "csv"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0].startswith("table,dataset,direction,model,checkpoint,setting,variant,metric,own,published")
+    assert any(row.startswith("RoCOCO Table 2,,t2i,ALBEF,first,mix_0.9,mix:0.9,recall@1,") for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sort", "drop"], "unknown metric 'drop'; did you mean 'drop_rate'"),
+        (["--against", "rococo"], "none of the checkpoints first, second is known as a model of rococo"),
+        (["--against", "rococo", "--as", "first"], "--as 'first': expected CHECKPOINT=MODEL"),
+        (["--as", "first=ALBEF"], "--as and --dataset belong to --against"),
+        (["--against", "rococo", "--sort", "rsum"], "--sort and --intervals belong to the leaderboard"),
+        (["--format", "parquet"], "name a file with --out FILE.parquet"),
+    ],
+)
+def test_wrong_options_are_one_line(folder: Path, capsys: Any, options: list[str], message: str) -> None:
+    assert run(["compare", str(folder), *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
