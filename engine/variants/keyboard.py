@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
 from functools import cache
 
 NUMBER_ROW = "1234567890"
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 
 
-def typeable(text: str) -> Iterator[int]:
+def typeable(text: str) -> list[int]:
     """Positions of letters and digits that stand alone: no combining mark or joiner follows them."""
-    for place, character in enumerate(text):
-        if character.isalnum() and not _continues(text[place + 1 : place + 2]):
-            yield place
+    places = [place for place, character in enumerate(text) if character.isalnum()]
+    if text.isascii():
+        return places
+    return [place for place in places if not _continues(text[place + 1 : place + 2])]
 
 
 def _continues(following: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ TRIES = 64
 _WORD = re.compile(r"\S+")
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """A word and the characters `start` to `end` it stands at; words change places within a `group`.
 
     In paper mode, where words are joined by single spaces, the place plays no part.
@@ -116,7 +115,7 @@ class Shuffle(SeededPerturbation):
                 order = self.draw(rng, groups)
                 text = write(caption.text, slots, [slots[place].word for place in order])
                 if text != caption.text:
-                    return Perturbed(text, {"spans": [[s.start, s.end] for s in slots], "order": order})
+                    return Perturbed(text, {"order": order})
         return Perturbed(caption.text, unchanged=self.no_order)
 
 

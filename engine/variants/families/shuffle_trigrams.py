@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -27,7 +27,7 @@ class Trigrams(Shuffle):
 
     def slots(self, text: str) -> Sequence[Slot]:
         """What white space separates, by threes."""
-        return [replace(slot, group=place // TRIGRAM) for place, slot in enumerate(spaced_words(text))]
+        return [slot._replace(group=place // TRIGRAM) for place, slot in enumerate(spaced_words(text))]
 
 
 @family("shuffle_within_trigrams", mode_parameter(), seed_parameter())

@@ -6,6 +6,7 @@ import random
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from engine.corpus.corpus import Caption, Corpus
@@ -91,9 +92,10 @@ class CharSwap(Typo):
     no_place: ClassVar[str] = "no two different letters or digits side by side"
 
     def places(self, text: str) -> Sequence[int]:
-        """First positions of pairs that differ when swapped."""
-        single = set(typeable(text))
-        return [i for i in sorted(single) if i + 1 in single and _swapped(text, i) != text[i : i + 2]]
+        """First positions of pairs of different letters or digits."""
+        single = typeable(text)
+        pairs = [i for i, following in pairwise(single) if following == i + 1]
+        return [i for i in pairs if text[i].lower() != text[i + 1].lower()]
 
     def replacements(self, text: str, place: int) -> Sequence[tuple[str, str]]:
         """The pair, turned around."""
