@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 def deliver(report: Report, format_name: str, out: Path | None, *, force: bool) -> None:
     """Print a report in a format, or write it to a file. Raises `InputError` for a file that is there."""
     from engine.report.console import table_console
-    from engine.report.grid import DEFAULT_FORMAT, FORMATS, as_renderable
+    from engine.report.grid import DEFAULT_FORMAT, FORMATS, print_report
 
     if out is not None:
         write_file(out, FORMATS[format_name].write(report), force=force)
     elif format_name == DEFAULT_FORMAT:
-        table_console().print(as_renderable(report))
+        print_report(report, table_console())
     else:
         click.echo(FORMATS[format_name].write(report).decode(), nl=False)
 

@@ -22,6 +22,7 @@ Scalar = str | int | float | bool | None
 Record = Mapping[str, Scalar]
 
 ASSUMED_WIDTH: Final = 1000  # wider than any table: a file has no edge to break lines at
+NAME_WIDTH: Final = 12  # to which names may be folded
 DEFAULT_FORMAT = "table"
 
 
@@ -62,8 +63,11 @@ def section_parts(section: Section) -> tuple[RenderableType, ...]:
     """Title, table, notes and a blank line; a name is not repeated below itself."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for number, header in enumerate(section.headers):
-        is_label = number < section.labels
-        table.add_column(Text(header), justify="left" if is_label else "right", overflow="fold")
+        widest = max(len(row[number]) for row in (section.headers, *section.rows))
+        if number < section.labels:
+            table.add_column(Text(header), overflow="fold", min_width=min(NAME_WIDTH, widest))
+        else:
+            table.add_column(Text(header), justify="right", no_wrap=True, min_width=widest)
     last = len(section.rows) - 1
     for number, row in enumerate(section.rows):
         repeats = number > 0 and section.labels > 1 and not section.begins_group(number)
@@ -71,6 +75,16 @@ def section_parts(section: Section) -> tuple[RenderableType, ...]:
         table.add_row(*(Text(cell) for cell in (("" if repeats else row[0]), *row[1:])), end_section=ends)
     notes = [Text(note, style="dim") for note in section.notes]
     return Text(section.title, style="bold"), table, *notes, Text()
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print the sections: names are folded to fit the console; where numbers do not fit, lines are longer."""
+    parts = [part for section in report.sections() for part in section_parts(section)]
+    unlimited = console.options.update(width=ASSUMED_WIDTH)
+    least = [console.measure(part, options=unlimited).minimum for part in parts if isinstance(part, Table)]
+    console.width = max(console.width, *least)
+    for part in parts:
+        console.print(part)
 
 
 def to_table(report: Report) -> bytes:
