@@ -1,15 +1,17 @@
 """Is the difference of two checkpoints real? The same queries, whole images as the units.
 
-The randomisation test exchanges the two checkpoints' outcomes of an image, all its queries together, with a
-fair coin an image: if the checkpoints were alike, every such exchange would be as likely as what was seen.
-The interval is that of the bootstrap (`engine.evaluate.bootstrap`), both checkpoints resampled with the same
-weights. Sources: Smucker, Allan and Carterette 2007 (randomisation tests of retrieval); Holm 1979.
+The randomisation test writes the difference as a sum of one contribution an image and flips the sign of each
+by a fair coin: if the checkpoints were alike in the metric, every such choice of signs would be as likely as
+what was seen. For a mean over queries a flip is the exchange of the two checkpoints' outcomes of that image,
+all its queries together. The interval is that of the bootstrap (`engine.evaluate.bootstrap`), both
+checkpoints resampled with the same weights. Sources: Smucker, Allan and Carterette 2007 (randomisation tests
+of retrieval); Holm 1979.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,14 +22,15 @@ from engine.evaluate import metrics
 from engine.evaluate.bootstrap import (
     BLOCK_CELLS,
     DEFAULT_RESAMPLING,
+    DEFAULT_SEED,
     Resampling,
     distributions,
     draw_weights,
     percentile_interval,
 )
-from engine.evaluate.sample import FORMULAS, Sample, Values, evaluate_formulas
+from engine.evaluate.sample import BASE_HIT, FORMULAS, HIT, Sample, Values
 
-DEFAULT_EXCHANGES = 10_000
+DEFAULT_FLIPS = 10_000
 AS_LARGE = 1e-9  # statistics that differ by less are equal but for rounding
 
 
@@ -36,8 +39,8 @@ class Difference:
     """Second minus first in one metric.
 
     `interval` is its 95% interval, `p_value` that of the two-sided randomisation test, `exact` whether all
-    exchanges were tried. An interval or a p-value is None where the metric is undefined in any resample, for
-    a single image, and (p-value) for the median rank, which is no function of means.
+    choices of signs were tried. An interval is None where the metric is undefined in any resample, both are
+    None for a single image, and the p-value is for the median rank, which is no function of means.
     """
 
     metric: str
@@ -53,29 +56,52 @@ class Difference:
         return self.second - self.first
 
 
-def compare_samples(
-    first: Sample,
-    second: Sample,
+@dataclass(frozen=True)
+class Contender:
+    """A checkpoint's run, prepared once for all its comparisons.
+
+    `values` are its metrics, `resampled` the same in every resample (float64 [resamples]; empty for a single
+    image or without resamples).
+    """
+
+    sample: Sample
+    values: Mapping[str, float]
+    resampled: Mapping[str, Values]
+
+    @classmethod
+    def of(cls, sample: Sample, resampling: Resampling = DEFAULT_RESAMPLING) -> Contender:
+        """Resample the run."""
+        if resampling.resamples == 0 or len(sample.images) < 2:
+            return cls(sample, sample.estimate(), {})
+        weights = draw_weights(len(sample.images), resampling.resamples, resampling.seed)
+        return cls(sample, sample.estimate(), distributions(sample, weights))
+
+
+def compare(
+    first: Contender,
+    second: Contender,
     names: Sequence[str],
-    resampling: Resampling = DEFAULT_RESAMPLING,
-    exchanges: int = DEFAULT_EXCHANGES,
+    flips: int = DEFAULT_FLIPS,
+    seed: int = DEFAULT_SEED,
 ) -> tuple[Difference, ...]:
     """The differences in the named metrics (`engine.evaluate.sample.FORMULAS`, and the median rank).
 
-    Raises `InputError` when the samples are not of the same queries, or have not all the metrics.
+    Both must have been made with the same `Resampling`. Raises `InputError` when they are not of the same
+    queries, or have not all the metrics.
     """
-    check_paired(first, second)
-    values = [one.estimate() for one in (first, second)]
+    check_paired(first.sample, second.sample)
     for name in names:
-        if any(name not in one for one in values):
-            raise InputError(f"the metric {name!r} is not in both runs; they have {', '.join(values[0])}")
-    intervals = difference_intervals(first, second, resampling)
-    tests = randomisation_tests(
-        first, second, [n for n in names if n in FORMULAS], exchanges, resampling.seed
-    )
+        if name not in first.values or name not in second.values:
+            raise InputError(f"the metric {name!r} is not in both runs; they have {', '.join(first.values)}")
+    tested = [name for name in names if name in FORMULAS]
+    tests = randomisation_tests(first.sample, second.sample, tested, flips, seed)
     return tuple(
         Difference(
-            name, values[0][name], values[1][name], intervals.get(name), *tests.get(name, (None, False))
+            name,
+            first.values[name],
+            second.values[name],
+            difference_interval(first, second, name),
+            *tests.get(name, (None, False)),
         )
         for name in names
     )
@@ -90,77 +116,95 @@ def check_paired(first: Sample, second: Sample) -> None:
         )
 
 
-def difference_intervals(
-    first: Sample, second: Sample, resampling: Resampling
-) -> dict[str, tuple[float, float] | None]:
-    """95% intervals of second minus first by metric; none for a single image or without resamples."""
-    if resampling.resamples == 0 or len(first.images) < 2:
-        return {}
-    weights = draw_weights(len(first.images), resampling.resamples, resampling.seed)
-    before, after = distributions(first, weights), distributions(second, weights)
-    return {name: percentile_interval(after[name] - before[name]) for name in before if name in after}
+def difference_interval(first: Contender, second: Contender, name: str) -> tuple[float, float] | None:
+    """The 95% interval of second minus first; None without resamples."""
+    if name not in first.resampled:
+        return None
+    return percentile_interval(second.resampled[name] - first.resampled[name])
 
 
 def randomisation_tests(
-    first: Sample, second: Sample, names: Sequence[str], exchanges: int, seed: int
+    first: Sample, second: Sample, names: Sequence[str], flips: int, seed: int
 ) -> dict[str, tuple[float | None, bool]]:
-    """Metric -> (p-value, whether all exchanges were tried).
+    """Metric -> (p-value, whether all choices of signs were tried).
 
-    Images on which the checkpoints agree in all columns change nothing and are left out. With n left and
-    ``2 ** n <= exchanges`` all exchanges are tried and p is the share that gives at least the difference
-    seen; else `exchanges` are drawn and p is ``(1 + those) / (1 + exchanges)``, never 0.
+    Images that contribute nothing to any metric change nothing and are left out. With n left and
+    ``2 ** n <= flips`` all choices are tried and p is the share that gives at least the difference seen; else
+    `flips` are drawn and p is ``(1 + those) / (1 + flips)``, never 0.
     """
-    columns = sorted({column for name in names for column in FORMULAS[name].columns})
-    if not columns or len(first.images) < 2:
+    if not names or len(first.images) < 2:
         return {}
-    one, two = (np.stack([sample.sums[column] for column in columns], axis=1) for sample in (first, second))
-    gap = two - one
-    gap = gap[np.any(gap != 0, axis=1)]
-    exact = len(gap) <= math.log2(max(exchanges, 1))
-    drawn = all_exchanges(len(gap)) if exact else draw_exchanges(len(gap), exchanges, seed)
-    seen = statistics(one.sum(axis=0)[None], two.sum(axis=0)[None], len(first), columns, names)
-    at_least: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in names}
-    undefined = {name for name in names if np.isnan(seen[name]).any()}
-    for block in drawn:
-        moved = block.astype(np.float64) @ gap
-        found = statistics(one.sum(axis=0) + moved, two.sum(axis=0) - moved, len(first), columns, names)
-        for name in names:
-            undefined |= {name} if np.isnan(found[name]).any() else set()
-            at_least[name].append(np.abs(found[name]) >= np.abs(seen[name]) - AS_LARGE)
+    parts = np.stack([contributions(first, second, name) for name in names], axis=1)
+    undefined = np.isnan(parts).any(axis=0)
+    parts = np.nan_to_num(parts)
+    seen = np.abs(parts.sum(axis=0)) - AS_LARGE
+    parts = parts[np.abs(parts).max(axis=1) > 0]
+    exact = len(parts) <= math.log2(flips)
+    drawn = all_flips(len(parts)) if exact else draw_flips(len(parts), flips, seed)
     more = 0 if exact else 1
-    counts = {name: np.concatenate(parts) for name, parts in at_least.items()}
+    count, at_least = more, np.full(len(names), float(more))
+    for flipped in drawn:
+        # a flip takes twice the contribution away
+        totals = parts.sum(axis=0) - 2.0 * (flipped.astype(np.float64) @ parts)
+        at_least += np.sum(np.abs(totals) >= seen, axis=0)
+        count += len(flipped)
     return {
-        name: (
-            None if name in undefined else float((more + counts[name].sum()) / (more + len(counts[name]))),
-            exact,
-        )
-        for name in names
+        name: (None if undefined[number] else float(at_least[number] / count), exact)
+        for number, name in enumerate(names)
     }
 
 
-def statistics(
-    first: Values, second: Values, queries: int, columns: Sequence[str], names: Sequence[str]
-) -> Mapping[str, Values]:
-    """Second minus first by metric, float64 [n], from sums over all queries: float64 [n, columns]."""
-    values = [
-        evaluate_formulas(tuple(names), dict(zip(columns, (sums / queries).T, strict=True)))
-        for sums in (first, second)
-    ]
-    return {name: values[1][name] - values[0][name] for name in names}
+def contributions(first: Sample, second: Sample, name: str) -> Values:
+    """float64 [images]: what each image adds to second minus first; nan everywhere where it is undefined."""
+    return NOT_LINEAR.get(name, linear_contributions)(first, second, name)
 
 
-def all_exchanges(images: int) -> Iterator[NDArray[np.uint8]]:
-    """Every choice of images to exchange, uint8 [2 ** images, images]."""
+def linear_contributions(first: Sample, second: Sample, name: str) -> Values:
+    """Of a metric that is linear in means: the metric of the image's sums over the number of all queries."""
+    formula = FORMULAS[name]
+    one, two = (
+        formula.of(*(sample.sums[column] / len(sample) for column in formula.columns))
+        for sample in (first, second)
+    )
+    result: Values = two - one
+    return result
+
+
+def drop_contributions(first: Sample, second: Sample, name: str) -> Values:
+    """Of the drop rate, a ratio: ``100 * (lost_i - d * base_i) / base``, second minus first.
+
+    `base` and `lost` are sums of hits at 1 and of their losses, over all queries and over those of image i,
+    and d is the mean of the two drop rates. The sum is the difference whatever d is; with d near the common
+    drop rate an image's contribution is as likely to be positive as negative when the rates are alike, even
+    where the checkpoints' R@1 are far apart. (Exchanging outcomes would also test whether the R@1 are alike.)
+    """
+    sums = [(one.sums[BASE_HIT[1]], one.sums[HIT[1]]) for one in (first, second)]
+    totals = [float(base.sum()) for base, _ in sums]
+    if min(totals) == 0:
+        return np.full(len(first.images), np.nan)
+    common = sum(1.0 - float(new.sum()) / total for (_, new), total in zip(sums, totals, strict=True)) / 2
+    one, two = (
+        100.0 * (base - new - common * base) / total for (base, new), total in zip(sums, totals, strict=True)
+    )
+    result: Values = two - one
+    return result
+
+
+NOT_LINEAR: Mapping[str, Callable[[Sample, Sample, str], Values]] = {metrics.DROP_RATE: drop_contributions}
+
+
+def all_flips(images: int) -> Iterator[NDArray[np.uint8]]:
+    """Every choice of images to flip, uint8 [2 ** images, images]."""
     numbers = np.arange(2**images, dtype=np.int64)
     yield (numbers[:, None] >> np.arange(images) & 1).astype(np.uint8)
 
 
-def draw_exchanges(images: int, exchanges: int, seed: int) -> Iterator[NDArray[np.uint8]]:
-    """`exchanges` random choices of images to exchange, in blocks: uint8 [block, images]."""
+def draw_flips(images: int, flips: int, seed: int) -> Iterator[NDArray[np.uint8]]:
+    """`flips` random choices of images to flip, in blocks: uint8 [block, images]."""
     generator = np.random.default_rng((seed, images))
     size = max(1, BLOCK_CELLS // images)
-    for start in range(0, exchanges, size):
-        rows = min(size, exchanges - start)
+    for start in range(0, flips, size):
+        rows = min(size, flips - start)
         packed = generator.integers(256, size=(rows, -(-images // 8)), dtype=np.uint8)
         yield np.unpackbits(packed, axis=1, count=images)
 

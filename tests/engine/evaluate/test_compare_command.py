@@ -72,3 +72,45 @@ def test_wrong_options_are_one_line(folder: Path, capsys: Any, options: list[str
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_differences_are_tested_and_corrected(folder: Path, tmp_path: Path, capsys: Any) -> None:
+    out = tmp_path / "d.parquet"
+    arguments = ["significance", str(folder), "--flips", "200", "--resamples", "100", "--out", str(out)]
+    assert run(arguments) == 0
+    rows = pq.read_table(out).to_pylist()
+    assert {(one["direction"], one["variant"], one["metric"]) for one in rows} == {
+        ("i2t", None, "recall@1"),
+        ("i2t", "swap:seed=7", "recall@1"),
+        ("i2t", "swap:seed=7", "drop_rate"),
+        ("i2t", "swap:seed=7", "incorrect_recall@1"),
+        ("t2i", None, "recall@1"),
+        ("t2i", "mix:0.9:seed=1", "recall@1"),
+        ("t2i", "mix:0.9:seed=1", "drop_rate"),
+        ("t2i", "mix:0.9:seed=1", "incorrect_recall@1"),
+        ("t2i", "typo:seed=3", "recall@1"),
+        ("t2i", "typo:seed=3", "drop_rate"),
+    }
+    for one in rows:
+        assert one["difference"] == pytest.approx(one["second_value"] - one["first_value"])
+        assert one["p_value"] <= one["p_value_holm"] <= 1
+    assert run(["significance", str(folder), "--reference", "second", "--metric", "median_rank"]) == 0
+    assert "t2i typo:seed=3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--reference", "secnd"], "unknown checkpoint 'secnd'; did you mean 'second'"),
+        (["--metric", "recall"], "unknown metric 'recall'; did you mean"),
+        (["--format", "xml"], "unknown format 'xml'"),
+    ],
+)
+def test_differences_name_what_is_wrong(folder: Path, capsys: Any, options: list[str], message: str) -> None:
+    assert run(["significance", str(folder), *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_one_checkpoint_has_no_difference(folder: Path, capsys: Any) -> None:
+    assert run(["significance", str(folder / "first")]) == 2
+    assert "no two checkpoints share a variant and direction; there are: first" in capsys.readouterr().err

@@ -1,0 +1,65 @@
+"""`itrstress significance`: which differences of checkpoints are real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("significance")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
+@click.option(
+    "--metric",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A metric; repeatable. Default: recall@1, drop_rate and incorrect_recall@1.",
+)
+@click.option("--reference", metavar="CHECKPOINT", help="Compare the others with it. Default: every pair.")
+@click.option("--resamples", type=click.IntRange(min=0), default=1000, show_default=True, metavar="N")
+@click.option(
+    "--flips",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="Sign flips of the randomisation test; the smallest p-value is about 1 / N.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--format", "format_name", metavar="NAME", help="table, markdown, csv, latex or parquet.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead.")
+@click.option("--force", is_flag=True, help="Replace FILE.")
+def command(
+    paths: tuple[Path, ...],
+    names: tuple[str, ...],
+    reference: str | None,
+    resamples: int,
+    flips: int,
+    seed: int,
+    format_name: str | None,
+    out: Path | None,
+    force: bool,
+) -> None:
+    """Compare checkpoints on the same queries, from the per-query outcomes in results folders.
+
+    Intervals and tests treat an image with all its captions as one unit; p-values are corrected by Holm's
+    method over all rows.
+    """
+    from engine.cli.output import deliver
+    from engine.evaluate.bootstrap import Resampling
+    from engine.evaluate.collection import collect_runs
+    from engine.report.console import ConsoleProgress
+    from engine.report.differences import DEFAULT_METRICS, Differences
+    from engine.report.grid import choose_format
+
+    name = choose_format(format_name, out)
+    report = Differences.of(
+        collect_runs(paths),
+        names or DEFAULT_METRICS,
+        reference,
+        Resampling(resamples, seed),
+        flips,
+        ConsoleProgress(),
+    )
+    deliver(report, name, out, force=force)
