@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -71,20 +71,27 @@ class WordNet:
         self._folder = folder
         self.version = str(reader.get_version())
         self.lemma_names = cache(self._lemma_names)
+        self.first_sense = cache(self._first_sense)
         self.synsets = cache(self._synsets)
         self.depth = cache(self._depth)
 
-    def _lemma_names(self, word: str, part: PartOfSpeech | None = None) -> tuple[str, ...]:
-        """The lemmas of all synsets of `word`, senses in WordNet's order, with spaces for underscores.
+    def _lemma_names(self, word: str) -> tuple[str, ...]:
+        """The lemmas of all synsets of a word, of any part of speech, with spaces for underscores.
 
-        With `part` only nouns (``n``) or adjectives (``a``), the latter without those that cannot stand
-        before a noun (``alone``).
+        Synsets are in WordNet's order: nouns, verbs, adjectives, adverbs, in each the commonest sense first.
         """
         with self._guarded():
-            lemmas = [lemma for synset in self._reader.synsets(word, part) for lemma in synset.lemmas()]
-        if part == "a":
-            lemmas = [lemma for lemma in lemmas if lemma.syntactic_marker() not in _NOT_ATTRIBUTIVE]
-        return tuple(dict.fromkeys(lemma.name().replace("_", " ") for lemma in lemmas))
+            lemmas = [lemma for synset in self._reader.synsets(word) for lemma in synset.lemmas()]
+        return _names(lemmas)
+
+    def _first_sense(self, word: str, part: PartOfSpeech) -> tuple[str, ...]:
+        """The lemmas of the commonest sense of a noun (``n``) or adjective (``a``), with spaces for underscores.
+
+        Adjectives that cannot stand before a noun (``alone``) are left out.
+        """
+        with self._guarded():
+            lemmas = [lemma for synset in self._reader.synsets(word, part)[:1] for lemma in synset.lemmas()]
+        return _names(lemma for lemma in lemmas if lemma.syntactic_marker() not in _NOT_ATTRIBUTIVE)
 
     def _synsets(self, word: str) -> frozenset[str]:
         """The names of all synsets of a word, of any part of speech."""
@@ -105,6 +112,10 @@ class WordNet:
                 yield
             except (UserWarning, ValueError, AssertionError) as error:
                 raise _damaged(self._folder, error) from None
+
+
+def _names(lemmas: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(lemma.name().replace("_", " ") for lemma in lemmas))
 
 
 def open_wordnet() -> WordNet:
@@ -272,8 +283,3 @@ def _replace(folder: Path, target: Path, aside: Path) -> None:
     if target.exists():
         target.rename(aside / "old")
     folder.rename(target)
-
-
-def first_synonym(names: Sequence[str], own: frozenset[str]) -> str | None:
-    """The first of the lemma names that is none of the word's `own` forms, lower case compared."""
-    return next((name for name in names if name.lower() not in own), None)

@@ -13,8 +13,9 @@ from engine.variants.queries import PAPER, Perturbed, QueryPerturbation, Rule, m
 from engine.variants.registry import family
 from engine.variants.tagging import ADJECTIVE_TAGS, Token, pipeline_version, tag
 from engine.variants.treebank import has_tagger, tags_by_nltk, tags_by_spacy, word_tokens
-from engine.variants.wordnet import PartOfSpeech, WordNet, first_synonym, open_wordnet
+from engine.variants.wordnet import PartOfSpeech, WordNet, open_wordnet
 
+PROPER_TAGS = frozenset({"NNP", "NNPS"})
 _Tagger = Callable[[str, Sequence[str]], Sequence[str]]
 
 
@@ -55,7 +56,7 @@ class Synonym(QueryPerturbation):
         for place, (word, its_tag) in enumerate(zip(tokens, tags, strict=True)):
             if its_tag not in self.published_tags:
                 continue
-            found = first_synonym(wordnet.lemma_names(word), frozenset({word.lower()}))
+            found = next((name for name in wordnet.lemma_names(word) if name.lower() != word.lower()), None)
             if found is not None:
                 tokens[place] = found
                 return Perturbed(" ".join(tokens), {**made_with, "word": word, "synonym": found})
@@ -79,8 +80,11 @@ class Synonym(QueryPerturbation):
         lemma = token.lemma.lower()
         if token.is_plural and lemma == token.text.lower():
             return None
-        own = frozenset({token.text.lower(), lemma, pluralise(lemma)} if self.part == "n" else {lemma})
-        found = first_synonym(wordnet.lemma_names(lemma, self.part), own)
+        own = {token.text.lower(), lemma} | ({pluralise(lemma)} if self.part == "n" else set())
+        names = wordnet.first_sense(lemma, self.part)
+        if token.tag not in PROPER_TAGS:
+            names = tuple(name for name in names if name.islower())
+        found = next((name for name in names if name.lower() not in own), None)
         return pluralise(found) if token.is_plural and found is not None else found
 
     def _reason(self, wanted: frozenset[str], tags: Sequence[str]) -> str:
@@ -92,10 +96,11 @@ class Synonym(QueryPerturbation):
 class SynonymNoun(Synonym):
     """The first noun that has a synonym becomes it (a man on two bikes to an adult male on two bikes).
 
-    The synonym is the first lemma over WordNet's noun synsets of the noun's lemma, in sense order, that is
-    not the noun itself; number, case and a/an carry over, everything else stays byte for byte. A plural that
-    looks like its singular (people) is passed over. A caption without such a noun stays as it is, is listed
-    as unchanged and counted. In paper mode synsets of any part of speech are searched for the word as it
+    The synonym is the first lemma of the noun's commonest sense in WordNet that is not the noun itself, and
+    no name (H2O for water) unless the noun is one; other senses would say something else (Gunter Grass for
+    grass). Number, case and a/an carry over, everything else stays byte for byte. A plural that looks like
+    its singular (people) is passed over. A caption without such a noun stays as it is, is listed as unchanged
+    and counted. In paper mode synsets of every sense and part of speech are searched for the word as it
     stands, and the result is NLTK's tokens joined by spaces. Needs WordNet (`itrstress setup wordnet`).
     """
 
@@ -111,12 +116,12 @@ class SynonymNoun(Synonym):
 class SynonymAdj(Synonym):
     """The first adjective that has a synonym becomes it (a large group to a big group).
 
-    The synonym is the first lemma over WordNet's adjective synsets, in sense order, that is not the
-    adjective itself and may stand before a noun; case and a/an carry over, everything else stays byte for
-    byte. Comparatives and superlatives are passed over. A caption without such an adjective stays as it is,
-    is listed as unchanged and counted. In paper mode synsets of any part of speech are searched for the word
-    as it stands (blue to blueness), and the result is NLTK's tokens joined by spaces. Needs WordNet
-    (`itrstress setup wordnet`).
+    The synonym is the first lemma of the adjective's commonest sense in WordNet that is not the adjective
+    itself and may stand before a noun; other senses would say something else (respective for several). Case
+    and a/an carry over, everything else stays byte for byte. Comparatives and superlatives are passed over.
+    A caption without such an adjective stays as it is, is listed as unchanged and counted. In paper mode
+    synsets of every sense and part of speech are searched for the word as it stands (blue to blueness), and
+    the result is NLTK's tokens joined by spaces. Needs WordNet (`itrstress setup wordnet`).
     """
 
     perturbation: ClassVar[str] = "synonym_adj"

@@ -151,7 +151,7 @@ def test_odd_texts_stay_queries_and_say_why_they_are_unchanged(
         assert item.changed == ("unchanged" not in item.change)
         if mode == DEFAULT:
             assert item.changed == (item.content != caption.text)
-    assert outcome.changed_rate >= 0.3
+    assert outcome.changed_rate >= (0.15 if name == "synonym_adj" else 0.3)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -532,6 +532,8 @@ def test_a_tenth_of_the_words_are_drawn() -> None:
         ("synonym_adj", "A large group of people", "A big group of people"),
         ("synonym_adj", "The bigger dog and a large cat", "The bigger dog and a big cat"),
         ("synonym_adj", "Large, wet dogs", "Big, wet dogs"),
+        ("synonym_adj", "Several dogs", "Several dogs"),
+        ("synonym_noun", "the grass near the water and a bus", "the grass near the water and an autobus"),
     ],
 )
 def test_a_synonym_keeps_number_case_article_and_spacing(name: str, text: str, expected: str) -> None:

@@ -81,7 +81,7 @@ def test_it_is_built_from_a_database_folder_and_used(
     assert {path.name for path in installed_folder().iterdir()} == {*DATABASE_FILES, "lexnames"}
     assert not any(path.is_symlink() for path in installed_folder().iterdir())
     assert [path.name for path in data_folder().iterdir()] == ["corpora"]  # nothing temporary stays
-    assert "domestic dog" in open_wordnet().lemma_names("dog", "n")
+    assert "domestic dog" in open_wordnet().first_sense("dog", "n")
     with pytest.raises(InputError, match="WordNet is there already; add --force"):
         install_from(database)
 
@@ -138,7 +138,7 @@ def test_damage_that_shows_later_is_named(nowhere: Path, database: Path) -> None
     (folder / "data.adj").write_bytes(adjectives[: len(adjectives) // 2])
     opened = open_wordnet()
     with pytest.raises(InputError, match=r"cannot be read as WordNet .*remove it, then run `itrstress setup"):
-        opened.lemma_names("wooden", "a")
+        opened.lemma_names("wooden")
 
 
 def test_options_exclude_each_other(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,9 +190,12 @@ def test_questions() -> None:
     wordnet = open_wordnet()
     assert wordnet.version == "3.0"
     assert wordnet.lemma_names("blue")[:2] == ("blue", "blueness")
-    assert "blueness" not in wordnet.lemma_names("blue", "a")
-    assert wordnet.lemma_names("large", "a")[:2] == ("large", "big")
-    assert "awake" not in wordnet.lemma_names("awake", "a")  # cannot stand before a noun
+    assert wordnet.first_sense("blue", "a")[:2] == ("blue", "bluish")
+    assert wordnet.first_sense("large", "a") == ("large", "big")
+    assert wordnet.first_sense("awake", "a") == ()  # cannot stand before a noun
+    assert "Gunter Grass" in wordnet.lemma_names("grass")
+    assert wordnet.first_sense("grass", "n") == ("grass",)
+    assert wordnet.first_sense("qwertzuiop", "n") == ()
     assert all("_" not in name for name in wordnet.lemma_names("dog"))
     assert wordnet.lemma_names("qwertzuiop") == ()
     assert wordnet.depth("entity") == 0
