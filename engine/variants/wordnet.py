@@ -85,7 +85,7 @@ class WordNet:
         return _names(lemmas)
 
     def _first_sense(self, word: str, part: PartOfSpeech) -> tuple[str, ...]:
-        """The lemmas of the commonest sense of a noun (``n``) or adjective (``a``), with spaces for underscores.
+        """The lemmas of a noun's (``n``) or adjective's (``a``) commonest sense, with spaces for underscores.
 
         Adjectives that cannot stand before a noun (``alone``) are left out.
         """
