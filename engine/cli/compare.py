@@ -17,7 +17,7 @@ from engine.errors import InputError
     "--format",
     "format_name",
     metavar="NAME",
-    help="table, markdown, csv, latex or parquet. Default: by the ending of FILE, else table.",
+    help="table, markdown, csv, json, latex or parquet. Default: by the ending of FILE, else table.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead.")
 @click.option("--force", is_flag=True, help="Replace FILE.")

@@ -27,7 +27,7 @@ import click
     help="Sign flips of the randomisation test; the smallest p-value is about 1 / N.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--format", "format_name", metavar="NAME", help="table, markdown, csv, latex or parquet.")
+@click.option("--format", "format_name", metavar="NAME", help="table, markdown, csv, json, latex or parquet.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead.")
 @click.option("--force", is_flag=True, help="Replace FILE.")
 def command(

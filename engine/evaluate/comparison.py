@@ -135,10 +135,10 @@ def randomisation_tests(
     if not names or len(first.images) < 2:
         return {}
     parts = np.stack([contributions(first, second, name) for name in names], axis=1)
-    undefined = np.isnan(parts).any(axis=0)
+    undefined = np.isnan(parts.sum(axis=0))
     parts = np.nan_to_num(parts)
     seen = np.abs(parts.sum(axis=0)) - AS_LARGE
-    parts = parts[np.abs(parts).max(axis=1) > 0]
+    parts = parts[np.greater(np.abs(parts).max(axis=1), 0)]
     exact = len(parts) <= math.log2(flips)
     drawn = all_flips(len(parts)) if exact else draw_flips(len(parts), flips, seed)
     more = 0 if exact else 1

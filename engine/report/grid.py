@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,6 +179,12 @@ def to_csv(report: Report) -> bytes:
     return file.getvalue().encode()
 
 
+def to_json(report: Report) -> bytes:
+    """The records as a list of objects."""
+    text = json.dumps(list(map(dict, report.records())), indent=1, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode()
+
+
 def to_parquet(report: Report) -> bytes:
     """The records, null for a missing value; a column without any value is of float64."""
     records = report.records()
@@ -209,6 +216,7 @@ FORMATS: Mapping[str, Format] = {
     "table": Format(".txt", to_table),
     "markdown": Format(".md", to_markdown),
     "csv": Format(".csv", to_csv),
+    "json": Format(".json", to_json),
     "latex": Format(".tex", to_latex),
     "parquet": Format(".parquet", to_parquet, is_text=False),
 }
