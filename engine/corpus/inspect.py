@@ -15,18 +15,13 @@ from engine.corpus.corpus import Corpus
 from engine.corpus.images import MissingImage, UnreadableImage, check_image_folder, decode_image, find_image
 from engine.corpus.normalise import MAX_WORDS, pre_caption, raw
 from engine.corpus.read import LoadedCorpus
+from engine.corpus.wording import same_form
 from engine.errors import InputError
-
-
-def letters_and_digits(text: str) -> str:
-    """`text` in lower case without spaces and punctuation: what tokenising and lower-casing leave alone."""
-    return "".join(character for character in text.lower() if character.isalnum())
-
 
 COMPARISONS: Mapping[str, Callable[[str], str]] = {
     "exact": raw,
     "pre_caption": pre_caption,
-    "letters_and_digits": letters_and_digits,
+    "wording": same_form,
 }
 """When two texts count as the same: when this function of them is equal."""
 
@@ -95,8 +90,8 @@ class AdversarialFacts:
 
     @property
     def changed_rate(self) -> float:
-        """Share in [0, 1] that differs from its original in letters or digits, not only in case and marks."""
-        return 1.0 - self.comparisons["letters_and_digits"].unchanged / self.captions
+        """Share in [0, 1] that differs from its original in more than case, spaces and punctuation."""
+        return 1.0 - self.comparisons["wording"].unchanged / self.captions
 
 
 @dataclass(frozen=True)
@@ -340,7 +335,7 @@ def _adversarial_findings(facts: AdversarialFacts, originals: SurfaceFacts) -> l
             )
     exact, normalised = (facts.comparisons[name].unchanged for name in ("exact", "pre_caption"))
     if facts.changed_rate < 1:
-        count = facts.comparisons["letters_and_digits"].unchanged
+        count = facts.comparisons["wording"].unchanged
         found.append(f"adversarial captions that change only case, spaces or punctuation: {count:,}.")
     if normalised > exact:
         found.append(

@@ -21,7 +21,7 @@ def raw(text: str) -> str:
 
 
 def pre_caption(text: str) -> str:
-    """BLIP's caption preprocessing, as ``spec/rococo.md`` states it.
+    """RoCOCO's normalisation: BLIP's, with hyphens and slashes made spaces as in ALBEF's.
 
     Lower-case; ``. ! " ( ) * # : ; ~``, hyphens and slashes become spaces; runs of white space become one
     space, none at the ends; at most 30 words. A word changed beyond the 30th is therefore gone.

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from engine.corpus.corpus import Caption, Corpus
+from engine.corpus.wording import same_form
 from engine.variants.checks import require_change
 from engine.variants.inflection import match_case, replace_noun
 from engine.variants.nouns import Noun, nouns_of
 from engine.variants.rng import item_rng
-from engine.variants.texts import same_form
 from engine.variants.variant import VariantItem, VariantItems
 from engine.variants.word_choice import WordChooser
 

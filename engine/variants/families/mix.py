@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from engine.corpus.corpus import Corpus
+from engine.errors import InputError
 from engine.variants.fakes import cover, pair_with_fakes
 from engine.variants.parameters import (
     LEVEL_EXPECTED,
@@ -86,7 +87,13 @@ class Mix:
         return f"mix:{format_level(self.level)}:seed={self.seed}"
 
     def apply(self, corpus: Corpus) -> VariantItems:
-        """One item an image, in corpus order; `InputError` for a corpus of fewer than two images."""
+        """One item an image, in corpus order.
+
+        Raises `InputError` for a corpus of fewer than two images, and for a level so near 1 that no value of
+        0 to 255 could change.
+        """
+        if (1 - self.level) * 255 < Decimal("0.5"):
+            raise InputError(f"{self.name}: a fake's share below 1/510 changes no pixel; take a lower level")
         recipes = (MixRecipe(*pair, self.level) for pair in pair_with_fakes(corpus, self.seed, self.name))
         return VariantItems(
             tuple(

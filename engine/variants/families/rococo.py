@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from engine.corpus import AdversarialCaption, Corpus, read_rococo
+from engine.corpus.wording import same_form
 from engine.errors import InputError
 from engine.variants.checks import require_change
 from engine.variants.parameters import Parameter
 from engine.variants.registry import family
-from engine.variants.texts import same_form
 from engine.variants.variant import Modality, Side, VariantItem, VariantItems
 from engine.variants.word_diff import replaced_words
 

@@ -9,6 +9,7 @@ import pytest
 
 from engine.cli import doctor
 from engine.cli.main import run
+from engine.variants.tagging import PIPELINES
 
 
 def test_a_working_installation_has_nothing_wrong(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,7 +26,7 @@ def test_a_missing_pipeline_is_wrong_and_says_what_to_install(
     monkeypatch.setattr(
         doctor.importlib.util,
         "find_spec",
-        lambda name, *rest: None if name in doctor.SPACY_PIPELINES else found(name, *rest),
+        lambda name, *rest: None if name in PIPELINES else found(name, *rest),
     )
     assert run(["doctor"]) == 1
     (finding,) = doctor.check_spacy()

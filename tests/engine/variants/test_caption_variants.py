@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.corpus.corpus import Caption, Corpus, ImageItem
+from engine.corpus.wording import same_form
 from engine.errors import InputError
 from engine.variants.concepts import default_concepts, parse_concepts
 from engine.variants.inflection import has_article, match_case, pluralise, replace_noun
@@ -19,7 +20,6 @@ from engine.variants.nouns import Noun, nouns_of
 from engine.variants.registry import make_variant
 from engine.variants.rng import item_rng
 from engine.variants.substitution import NO_NOUN, NO_TARGET, ONLY_REPEATS, draw_without_replacement
-from engine.variants.texts import same_form
 from engine.variants.variant import VariantItem
 from engine.variants.vocabulary import default_vocabulary
 

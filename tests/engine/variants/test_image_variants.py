@@ -235,3 +235,16 @@ def test_a_wrong_description_names_its_field(change: dict[str, object], message:
     with pytest.raises(InputError) as caught:
         recipe_from_json({**mix_recipe("0.9").describe(), **change})
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("level", "changes"), [("0.998", True), ("0.9981", False), ("0.9999", False)])
+def test_a_mix_that_can_change_no_pixel_is_refused(level: str, changes: bool) -> None:
+    pair = image_corpus(["a", "b"])
+    if not changes:
+        with pytest.raises(InputError, match="changes no pixel"):
+            make_variant(f"mix:{level}").apply(pair)
+        return
+    black, white = Image.new("RGB", (4, 4), 0), Image.new("RGB", (4, 4), (255, 255, 255))
+    recipe = make_variant(f"mix:{level}").apply(pair).items[0].content
+    assert not isinstance(recipe, str)
+    assert np.any(np.asarray(recipe.draw([black, white])))

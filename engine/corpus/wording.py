@@ -1,4 +1,4 @@
-"""When two texts say the same: the comparison behind `changed` and behind every refusal of a replacement."""
+"""When two texts say the same: what `changed` means, in `corpus inspect` and in every caption variant."""
 
 from __future__ import annotations
 
