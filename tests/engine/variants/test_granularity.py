@@ -74,8 +74,8 @@ def test_progress_counts_every_caption() -> None:
 
 
 def test_equal_captions_count_each() -> None:
-    once, thrice = measure(corpus_of("a big dog"), None), measure(corpus_of(*["a big dog"] * 3), None)
-    assert once == thrice
+    measured = measure(corpus_of("a big dog", "a big dog", "a dog"), None)
+    assert measured["Adjectives"] == pytest.approx(2 / 3)
 
 
 def test_the_published_table_is_whole() -> None:
