@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -63,17 +63,7 @@ class RowTable:
 
         Raises `InputError` naming the file and row of one that has NaN or infinite values or is zero.
         """
-        taken = self._take(rows)
-        largest = np.abs(taken).max(axis=1, keepdims=True)
-        bad = np.flatnonzero(~np.isfinite(largest[:, 0]) | (largest[:, 0] == 0))
-        if len(bad):
-            values = "only zeros" if largest[bad[0], 0] == 0 else "NaN or infinite values"
-            raise InputError(
-                f"{self.place(int(rows[bad[0]]))} has {values}; expected a finite vector with a direction"
-            )
-        scaled: NDArray[np.float64] = taken / largest  # so that squares neither overflow nor vanish
-        scaled /= np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
-        return scaled
+        return normalise(self._take(rows), lambda row: self.place(int(rows[row])))
 
     def _take(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         taken = np.empty((len(rows), self.dim), dtype=np.float64)
@@ -82,6 +72,21 @@ class RowTable:
             file, chosen = self.files[number], numbers == number
             taken[chosen] = file.rows[rows[chosen] - (int(self.ends[number]) - len(file.rows))]
         return taken
+
+
+def normalise(rows: NDArray[np.float64], place: Callable[[int], str]) -> NDArray[np.float64]:
+    """float64 [n, dim]: the rows divided by their length; `rows` are changed.
+
+    Raises `InputError` for a row that has NaN or infinite values or is zero; `place` names it.
+    """
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    bad = np.flatnonzero(~np.isfinite(largest[:, 0]) | (largest[:, 0] == 0))
+    if len(bad):
+        values = "only zeros" if largest[bad[0], 0] == 0 else "NaN or infinite values"
+        raise InputError(f"{place(int(bad[0]))} has {values}; expected a finite vector with a direction")
+    rows /= largest  # so that squares neither overflow nor vanish
+    rows /= np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    return rows
 
 
 def open_array(path: str | Path) -> ArrayFile:

@@ -32,7 +32,7 @@ class WriterLock:
             except BlockingIOError as error:
                 os.close(file)
                 raise InputError(
-                    f"{store} is being written by another process; wait for it, or choose another --out"
+                    f"{store} is being written by another process; wait for it, or write another file"
                 ) from error
             if self._is_current(file):
                 return file

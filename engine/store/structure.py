@@ -217,13 +217,15 @@ def reserve(file: int, size: int) -> None:
         os.posix_fallocate(file, 0, size)
 
 
-def storage_error(path: Path, needed: int, error: OSError) -> InputError:
-    """The one line for a write that failed."""
+def storage_error(
+    path: Path, needed: int, error: OSError, instead: str = "choose another place with --out"
+) -> InputError:
+    """The one line for a write that failed; `instead` is what to do where no space can be freed."""
     if error.errno in OUT_OF_SPACE:
         free = shutil.disk_usage(path.parent).free
         return InputError(
             f"no space left for {path}: {needed:,} bytes are needed, {free:,} are free"
-            f" (or a limit or quota is lower); free some or choose another place with --out"
+            f" (or a limit or quota is lower); free some or {instead}"
         )
     return InputError(f"cannot write {path}: {error.strerror or error}")
 
