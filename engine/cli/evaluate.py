@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from engine.cli.command_line import command_line
-from engine.errors import unknown_name
+from engine.errors import InputError, unknown_name
 
 BOTH = "both"
 
@@ -52,6 +52,13 @@ BOTH = "both"
     help="Bootstrap resamples of whole images for the 95% intervals; 0: none.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the resamples.")
+@click.option("--ranked", is_flag=True, help="Add set recall and DCG@10; one more search a run.")
+@click.option(
+    "--relevance",
+    type=click.Path(path_type=Path),
+    metavar="OTHER.h5",
+    help="With --ranked: the store whose cosines are DCG's relevance. Default: STORE.h5 itself.",
+)
 @click.option("--intervals", is_flag=True, help="Show the 95% intervals in the table, however narrow.")
 @click.option("--force", is_flag=True, help="Replace the results that DIR holds.")
 @click.pass_context
@@ -65,6 +72,8 @@ def command(
     out: Path | None,
     resamples: int,
     seed: int,
+    ranked: bool,
+    relevance: Path | None,
     intervals: bool,
     force: bool,
 ) -> None:
@@ -74,6 +83,7 @@ def command(
     """
     from engine.evaluate.atomic import output_folder
     from engine.evaluate.bootstrap import Resampling
+    from engine.evaluate.ranked_metrics import RankedMetrics
     from engine.evaluate.results import DIRECTIONS, RESULTS_FILE, write_results
     from engine.evaluate.run import evaluate_store
     from engine.report.console import ConsoleProgress, table_console
@@ -82,8 +92,11 @@ def command(
 
     if direction not in (*DIRECTIONS, BOTH):
         raise unknown_name("direction", direction, (*DIRECTIONS, BOTH))
+    if relevance is not None and not ranked:
+        raise InputError("--relevance belongs to --ranked; add it or leave it out")
     with ExitStack() as stack:
         store = stack.enter_context(open_store(store_file))
+        other = None if relevance is None else stack.enter_context(open_store(relevance))
         folder = None if out is None else stack.enter_context(output_folder(out, RESULTS_FILE, force=force))
         results = evaluate_store(
             store,
@@ -95,6 +108,7 @@ def command(
             outcomes=folder,
             command=command_line(ctx),
             resampling=Resampling(resamples, seed),
+            ranked=RankedMetrics(other) if ranked else None,
         )
         if folder is not None:
             write_results(results, folder / RESULTS_FILE)

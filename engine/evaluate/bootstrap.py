@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from engine.evaluate import metrics
 from engine.evaluate.results import Bootstrap, Run
-from engine.evaluate.sample import RANK, Sample, Values, evaluate_formulas, sample_of
+from engine.evaluate.sample import NO_COLUMNS, RANK, Sample, Values, evaluate_formulas, sample_of
 from engine.evaluate.ties import tie_policy
 
 DEFAULT_RESAMPLES = 1000
@@ -153,12 +153,17 @@ def bootstrap_intervals(sample: Sample, resampling: Resampling) -> dict[str, tup
     return {name: interval for name, interval in found.items() if interval is not None}
 
 
-def with_statistics(run: Run, table: pa.Table, resampling: Resampling) -> Run:
-    """The run with what its per-query outcomes say beyond the search: intervals, and moves of the queries."""
-    sample = sample_of(table, tie_policy(run.ties))
+def with_statistics(
+    run: Run, table: pa.Table, resampling: Resampling, more: Mapping[str, Values] = NO_COLUMNS
+) -> Run:
+    """The run with what its per-query outcomes say beyond the search: intervals, moves of the queries.
+
+    `more` are further columns of the sample; their metrics are added.
+    """
+    sample = sample_of(table, tie_policy(run.ties), more)
     intervals = bootstrap_intervals(sample, resampling)
     estimate: Mapping[str, float] = sample.estimate()
-    moves = {name: estimate[name] for name in metrics.QUERY_MOVES if name in estimate}
+    added = {name: estimate[name] for name in metrics.ADDED if name in estimate}
     made = Bootstrap(
         resamples=resampling.resamples,
         seed=resampling.seed,
@@ -167,8 +172,8 @@ def with_statistics(run: Run, table: pa.Table, resampling: Resampling) -> Run:
     )
     return run.model_copy(
         update={
-            "metrics": {**run.metrics, **moves},
-            "intervals": order_as(intervals, {**run.metrics, **moves}),
+            "metrics": {**run.metrics, **added},
+            "intervals": order_as(intervals, {**run.metrics, **added}),
             "bootstrap": made if intervals else None,
         }
     )

@@ -32,6 +32,7 @@ CHANGED_RATE = "changed_rate"
 RSUM_BOTH = "rsum_both_directions"
 RANK_METRICS = (*RECALL.values(), MEDIAN_RANK, MEAN_RANK, RSUM)
 QUERIES_DOWN, QUERIES_UP, QUERIES_SAME = QUERY_MOVES = ("queries_down", "queries_up", "queries_same")
+ADDED = (*QUERY_MOVES, *SET_RECALL.values(), SET_RSUM, DCG)  # beyond those that every run has
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ FOOLED, FOOLED_BY_OWN = "fooled", "fooled_by_own"
 HIT = {k: f"hit@{k}" for k in metrics.CUTOFFS}
 BASE_HIT = {k: f"base_hit@{k}" for k in metrics.CUTOFFS}
 DOWN, UP = "down", "up"
+SET_HIT = {k: f"set_hit@{k}" for k in metrics.CUTOFFS}
+DCG_GAIN = "dcg"
+NO_COLUMNS: Mapping[str, Values] = {}
 SAME_VALUE = 1e-9  # sums of hits that differ by less are equal but for rounding
 
 
@@ -56,6 +59,9 @@ FORMULAS: Mapping[str, Formula] = {
     metrics.INCORRECT_RECALL: Formula((FOOLED,), scaled),
     metrics.INCORRECT_RECALL_OWN: Formula((FOOLED_BY_OWN,), scaled),
     metrics.INCORRECT_RECALL_OTHER: Formula((FOOLED, FOOLED_BY_OWN), lambda all_, own: scaled(all_ - own)),
+    **{metrics.SET_RECALL[k]: Formula((SET_HIT[k],), scaled) for k in metrics.CUTOFFS},
+    metrics.SET_RSUM: Formula(tuple(SET_HIT.values()), lambda *hits: scaled(np.sum(hits, axis=0))),
+    metrics.DCG: Formula((DCG_GAIN,), lambda gain: gain),
     metrics.QUERIES_DOWN: Formula((DOWN,), scaled),
     metrics.QUERIES_UP: Formula((UP,), scaled),
     metrics.QUERIES_SAME: Formula((DOWN, UP), lambda down, up: scaled(1.0 - down - up)),
@@ -110,8 +116,11 @@ def evaluate_formulas(names: tuple[str, ...], means: Mapping[str, Values]) -> di
     return {name: FORMULAS[name].of(*(means[one] for one in FORMULAS[name].columns)) for name in names}
 
 
-def sample_of(table: pa.Table, policy: TiePolicy) -> Sample:
-    """The sample of a run's per-query outcomes (`engine.evaluate.outcomes`) under its tie policy."""
+def sample_of(table: pa.Table, policy: TiePolicy, more: Mapping[str, Values] = NO_COLUMNS) -> Sample:
+    """The sample of a run's per-query outcomes (`engine.evaluate.outcomes`) under its tie policy.
+
+    `more` are further columns, float64 [queries] (`engine.evaluate.ranked_metrics`).
+    """
     standing, base = standing_of(table, ""), standing_of(table, "base_")
     values = {RANK: policy.ranks(standing)} | {HIT[k]: policy.hits(standing, k) for k in metrics.CUTOFFS}
     if table["variant"].null_count == 0:
@@ -119,7 +128,7 @@ def sample_of(table: pa.Table, policy: TiePolicy) -> Sample:
         is_query_variant = table["fake_id"].null_count == table.num_rows
         values |= moved(values) if is_query_variant else fooled(table)
     images, cluster = clusters_of(table["query_image_id"])
-    return Sample(tuple(table["query_id"].to_pylist()), images, cluster, values)
+    return Sample(tuple(table["query_id"].to_pylist()), images, cluster, {**values, **more})
 
 
 def standing_of(table: pa.Table, prefix: str) -> Standing:

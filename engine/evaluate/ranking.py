@@ -1,0 +1,116 @@
+"""Rankings as lists: the first rows of base + variant for every query, for what ranks alone cannot say.
+
+A list is in the order of the promise of `indexes`: by exact score, originals before adversarial items among
+equal scores, then by row. Rows are numbered through: the gallery's originals, then the variant's items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import InputError
+from engine.evaluate.direction import DirectionSearch, check_changed, replaced_queries
+from engine.evaluate.gallery import Items, Queries, load_items
+from engine.evaluate.search import QUERY_BLOCK, counts_at
+from engine.evaluate.sets import no_such_variant, variant_sets
+from indexes.protocol import Counts, SearchBackend, TopK
+
+MOST_CELLS = 1 << 24  # of a list at once: queries of a block times depth
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The lists of queries [start, stop): float32 and int64 [queries, depth].
+
+    `vectors` float32 [queries, dim] are the queries, `shards` what each shard listed for them.
+    """
+
+    start: int
+    stop: int
+    vectors: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    shards: tuple[TopK, ...]
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """Lists the rows of a run: its queries, its originals, and the items of its gallery variant, if any."""
+
+    queries: Queries
+    gallery: Items
+    fakes: Items | None
+    backends: tuple[SearchBackend, ...]
+
+    @classmethod
+    def of(cls, search: DirectionSearch, variant: str | None) -> Ranker:
+        """The ranker of a run. Raises `InputError` as `DirectionSearch.run` does."""
+        if variant is None:
+            return cls(search.queries, search.gallery, None, (search.base_backend,))
+        known = variant_sets(search.store, search.direction)
+        if variant not in known:
+            raise no_such_variant(search.store, variant, list(known))
+        record = known[variant].variant
+        assert record is not None
+        items = load_items(search.store, record.modality, variant)
+        check_changed(items)
+        if record.side == "query":
+            queries, _ = replaced_queries(search.queries, items)
+            return cls(queries, search.gallery, None, (search.base_backend,))
+        opened = search.open(items, "adversarial")
+        return cls(search.queries, search.gallery, items, (search.base_backend, opened))
+
+    @property
+    def size(self) -> int:
+        """Rows in all."""
+        return len(self.gallery) + (0 if self.fakes is None else len(self.fakes))
+
+    def lists(self, depth: int) -> Iterator[Listed]:
+        """The first `depth` rows (all, where there are fewer) of every query, in blocks of queries."""
+        if depth < 1:
+            raise InputError(f"a list of {depth} rows; expected at least 1")
+        depth = min(depth, self.size)
+        for start, stop in self.queries.blocks(max(1, min(QUERY_BLOCK, MOST_CELLS // depth))):
+            vectors = self.queries.read(start, stop)
+            found = tuple(backend.topk(vectors, depth) for backend in self.backends)
+            scores = np.concatenate([one.scores for one in found], axis=1)
+            rows = np.concatenate(
+                [found[0].rows, *(one.rows + len(self.gallery) for one in found[1:])], axis=1
+            )
+            # both lists are in order and the originals come first: a stable sort keeps the promised order
+            order = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
+            yield Listed(
+                start,
+                stop,
+                vectors,
+                np.take_along_axis(scores, order, axis=1),
+                np.take_along_axis(rows, order, axis=1),
+                found,
+            )
+
+    def counts(self, listed: Listed, thresholds: NDArray[np.float32]) -> Counts:
+        """Rows above and tied with a threshold of each query of a block, over the whole gallery."""
+        total = Counts(*(np.zeros(len(thresholds), dtype=np.int64) for _ in range(2)))
+        for backend, top in zip(self.backends, listed.shards, strict=True):
+            total = total + counts_at(backend, listed.vectors, top, thresholds)
+        return total
+
+    def images(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """int64, shape of `rows`: the image row of each listed row."""
+        return self.concatenated_images[rows]
+
+    @property
+    def concatenated_images(self) -> NDArray[np.int64]:
+        """int64 [size]: the image row of every row."""
+        fakes = () if self.fakes is None else (self.fakes.image,)
+        return np.concatenate([self.gallery.image, *fakes])
+
+    def is_positive(self, listed: Listed) -> NDArray[np.bool_]:
+        """bool [queries, depth]: the listed row is an original of the query's image."""
+        asks = self.queries.image[listed.start : listed.stop]
+        own: NDArray[np.bool_] = self.images(listed.rows) == asks[:, None]
+        return own & (listed.rows < len(self.gallery))
