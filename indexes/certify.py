@@ -80,8 +80,8 @@ def inner_product_bound(queries: NDArray[np.float32], largest_norm: float) -> ND
 
 
 def check_excess(excess: float) -> None:
-    """Raise `ProposerError` where a rescored entry was further off than its bound, by that much."""
-    if excess > 0:
+    """Raise `ProposerError` where a rescored entry was further off than its bound, by that much (or NaN)."""
+    if not excess <= 0:
         raise ProposerError(
             f"a first-pass score is off the exact one by {excess:.3g} more than its bound: the matrix "
             "library rounds its inputs (is TF32 forced by NVIDIA_TF32_OVERRIDE?)"

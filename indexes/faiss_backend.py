@@ -30,7 +30,8 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.certify import Best, BlockScan, Proposer, check_excess, inner_product_bound
+from indexes.certify import Best, BlockScan, Proposer, check_excess, growth, inner_product_bound
+from indexes.errors import SearchInputError
 from indexes.kernels import HALVES, improve_from_lists
 from indexes.numpy_backend import NumpyProposer
 from indexes.protocol import Counts, Shard, TopK
@@ -43,12 +44,14 @@ from indexes.validate import (
     check_shard,
     check_thresholds,
     read_rows,
+    row_norms,
 )
 
 SLACK = 16
 LIST_ENTRIES = 1 << 22  # listed rows held at once: 48 MiB
 LONGEST_LIST = 2048
 PROBE_SECONDS = 120
+UNIT_TENSOR_CORE = 2.0**-22  # `indexes.prepared` says why
 
 
 @dataclass(frozen=True)
@@ -94,11 +97,11 @@ def search_one_row() -> None:
 class _GpuDevice:
     """GPU 0, an index on it, and block scores; `lock` is held in each call: FAISS allows one at a time."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, float16: bool = False) -> None:
         self.lock = Lock()
         self.resources = faiss.StandardGpuResources()
         config = faiss.GpuIndexFlatConfig()
-        config.useFloat16 = False
+        config.useFloat16 = float16
         config.use_cuvs = False
         self.index = faiss.GpuIndexFlatIP(self.resources, dim, config)
 
@@ -121,6 +124,7 @@ class FaissBackend:
     used).
 
     `shard` is what was opened; `scan` searches the index's own float32 rows, so the source is not read again.
+    `residue` is the largest norm of what an index in float16 lost of a row, None for one in float32.
     """
 
     shard: Shard
@@ -129,13 +133,14 @@ class FaissBackend:
     scan: BlockScan
     device: str
     lock: AbstractContextManager[Any]
+    residue: float | None = None
     name: str = "faiss"
 
     def topk(self, queries: NDArray[Any], k: int) -> TopK:
         """The k best rows; raises `indexes.errors.SearchInputError`."""
         valid = check_queries(queries, self.shard.dim)
         best = Best.start(len(valid), check_k(k, self.shard.rows))
-        bounds = self.scan.proposer.bound(valid, self.scan.largest_norm)
+        bounds = self._list_bounds(valid)
         listed = min(best.scores.shape[1] + SLACK, self.shard.rows)
         pending = np.arange(len(valid))
         if listed <= LONGEST_LIST:
@@ -151,6 +156,18 @@ class FaissBackend:
         """Rows above and tied with the thresholds; raises `indexes.errors.SearchInputError`."""
         valid = check_queries(queries, self.shard.dim)
         return self.scan.counts(valid, check_thresholds(thresholds, len(valid)))
+
+    def _list_bounds(self, queries: NDArray[np.float32]) -> NDArray[np.float64]:
+        """float64 [n]: how far a listed score can be from the exact one."""
+        bounds = self.scan.proposer.bound(queries, self.scan.largest_norm)
+        if self.residue is None:
+            return bounds
+        # FAISS rounds the queries too; with q = q' + r and x = x' + s, q.x - q'.x' = q.s + r.x'
+        lost = row_norms(queries - queries.astype(np.float16).astype(np.float32))
+        low = self.scan.largest_norm + self.residue
+        accumulated = growth(queries.shape[1], UNIT_TENSOR_CORE) * (row_norms(queries) + lost) * low
+        total: NDArray[np.float64] = bounds + row_norms(queries) * self.residue + lost * low + accumulated
+        return total * (1 + 2.0**-20)
 
     def _certify(
         self, best: Best, queries: NDArray[np.float32], bounds: NDArray[np.float64], listed: int
@@ -172,21 +189,41 @@ class FaissBackend:
 def open_shard(shard: Shard, block_rows: int, query_block: int) -> FaissBackend:
     """Read and validate the shard in one pass, into an index on GPU 0 where one answers, else on the CPU."""
     check_shard(shard)
-    probe = probe_gpu()
-    if probe.usable:
-        device = _GpuDevice(shard.dim)
-        rows = np.empty((shard.rows, shard.dim), np.float32)
-        largest = _fill(rows, shard, block_rows)
-        device.index.add(rows)
-        return _backend(
-            shard, device.index, rows, device, largest, "gpu", device.lock, block_rows, query_block
-        )
+    if probe_gpu().usable:
+        return _open_gpu(shard, block_rows, query_block, float16=False)
     index = faiss.IndexFlatIP(shard.dim)
     rows = _index_rows(index, shard.rows)
     largest = _fill(rows, shard, block_rows)
-    return _backend(
-        shard, index, rows, NumpyProposer(), largest, "cpu", nullcontext(), block_rows, query_block
-    )
+    scan = _scan(NumpyProposer(), shard, rows, largest, block_rows, query_block)
+    return FaissBackend(shard, index, rows, scan, "cpu", nullcontext())
+
+
+def open_float16(shard: Shard, block_rows: int, query_block: int) -> FaissBackend:
+    """The same with an index in float16 on GPU 0; raises `SearchInputError` where FAISS has none."""
+    check_shard(shard)
+    probe = probe_gpu()
+    if not probe.usable:
+        raise SearchInputError(
+            f"backend faiss-float16 needs a GPU that FAISS can use: {probe.found}; use --backend faiss"
+        )
+    return _open_gpu(shard, block_rows, query_block, float16=True)
+
+
+def _open_gpu(shard: Shard, block_rows: int, query_block: int, *, float16: bool) -> FaissBackend:
+    """Read and validate the shard, and copy it to GPU 0."""
+    device = _GpuDevice(shard.dim, float16)
+    rows = np.empty((shard.rows, shard.dim), np.float32)
+    largest = _fill(rows, shard, block_rows)
+    device.index.add(rows)
+    residue = _largest_residue(rows, block_rows) if float16 else None
+    scan = _scan(device, shard, rows, largest, block_rows, query_block)
+    return FaissBackend(shard, device.index, rows, scan, "gpu", device.lock, residue)
+
+
+def _largest_residue(rows: NDArray[np.float32], block_rows: int) -> float:
+    """The largest norm of what rounding to float16 loses of a row (the difference is exact in float32)."""
+    blocks = (rows[first : first + block_rows] for first in range(0, len(rows), block_rows))
+    return max(float(row_norms(b - b.astype(np.float16).astype(np.float32)).max()) for b in blocks)
 
 
 def _index_rows(index: Any, rows: int) -> NDArray[np.float32]:
@@ -211,18 +248,14 @@ def _fill(rows: NDArray[np.float32], shard: Shard, block_rows: int) -> float:
     return largest
 
 
-def _backend(
-    shard: Shard,
-    index: Any,
-    rows: NDArray[np.float32],
+def _scan(
     proposer: Proposer,
+    shard: Shard,
+    rows: NDArray[np.float32],
     largest_norm: float,
-    device: str,
-    lock: AbstractContextManager[Any],
     block_rows: int,
     query_block: int,
-) -> FaissBackend:
-    """Put the parts together; the scan reads the index's rows."""
+) -> BlockScan:
+    """A scan of the index's own rows."""
     stored = Shard(shard.name, shard.origin, ArrayRows(rows))
-    scan = BlockScan(proposer, stored, largest_norm, block_rows, query_block)
-    return FaissBackend(shard, index, rows, scan, device, lock)
+    return BlockScan(proposer, stored, largest_norm, block_rows, query_block)

@@ -1,5 +1,4 @@
-"""Search backends by name. A further one is one module with an `open_shard(shard, block_rows,
-query_block)`."""
+"""Search backends by name. A further one is one function `(shard, block_rows, query_block)` in its module."""
 
 from __future__ import annotations
 
@@ -10,11 +9,19 @@ from collections.abc import Callable, Mapping
 from indexes.errors import SearchInputError
 from indexes.protocol import SearchBackend, Shard
 
-# name -> module that has `open_shard`; imported when the backend is first opened
+# name -> module:function that opens a shard; imported when the backend is first opened
 BACKENDS: Mapping[str, str] = {
-    "auto": "indexes.faiss_backend",
-    "faiss": "indexes.faiss_backend",
-    "numpy": "indexes.numpy_backend",
+    "auto": "indexes.auto_backend:open_shard",
+    "faiss": "indexes.faiss_backend:open_shard",
+    "faiss-float16": "indexes.faiss_backend:open_float16",
+    "numpy": "indexes.numpy_backend:open_shard",
+    "torch": "indexes.torch_backend:open_shard",
+    "torch-cpu": "indexes.torch_backend:open_cpu",
+    "torch-cuda": "indexes.torch_backend:open_cuda",
+    "torch-bfloat16": "indexes.torch_backend:open_bfloat16",
+    "torch-float16": "indexes.torch_backend:open_float16",
+    "torch-tf32": "indexes.torch_backend:open_tf32",
+    "torch-float32": "indexes.torch_backend:open_float32",
 }
 BLOCK_ROWS = 8192
 QUERY_BLOCK = 1024
@@ -23,7 +30,7 @@ QUERY_BLOCK = 1024
 def open_backend(
     name: str, shard: Shard, *, block_rows: int = BLOCK_ROWS, query_block: int = QUERY_BLOCK
 ) -> SearchBackend:
-    """Validate a shard and make it searchable; "auto" is FAISS, on a GPU where one answers.
+    """Validate a shard and make it searchable; "auto" is the fastest exact backend of this machine.
 
     `block_rows` and `query_block` bound the memory of a call (see `indexes.certify.BlockScan`), never its
     answer. The rows must not change afterwards. Several threads may use one backend at once. Raises
@@ -37,5 +44,6 @@ def open_backend(
     for option, value in (("block_rows", block_rows), ("query_block", query_block)):
         if value < 1:
             raise SearchInputError(f"{option} is {value}, expected at least 1")
-    opener: Callable[[Shard, int, int], SearchBackend] = importlib.import_module(BACKENDS[name]).open_shard
+    module, function = BACKENDS[name].split(":")
+    opener: Callable[[Shard, int, int], SearchBackend] = getattr(importlib.import_module(module), function)
     return opener(shard, block_rows, query_block)

@@ -8,24 +8,49 @@ from concurrent.futures import ThreadPoolExecutor
 import faiss
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from indexes import registry
+from indexes.auto_backend import fastest_backend
+from indexes.device_scan import DeviceRows, DeviceScan
 from indexes.exact import exact_score_block, exact_scores
 from indexes.faiss_backend import LONGEST_LIST, probe_gpu
 from indexes.gallery import Gallery, merge_topk
+from indexes.prepared import PRECISIONS, prepare_rows
 from indexes.protocol import Shard
-from indexes.registry import open_backend
 from indexes.sources import ArrayRows
+from indexes.torch_backend import TorchBackend, gpu_trouble, read_all
 
-BACKENDS = ("numpy", "faiss")
+PRECISION_NAMES = ("bfloat16", "float16", "float32", "tf32")
+BACKENDS = (
+    "numpy",
+    "faiss",
+    *(f"torch-{precision}" for precision in PRECISION_NAMES),
+    *(f"device-{precision}" for precision in PRECISION_NAMES),  # what runs on a GPU, on the processor
+)
 KINDS = ("plain", "tied", "near", "sparse", "tiny")
 seeds = st.integers(0, 2**32 - 1)
 
 
 def shard_of(rows, name="rows", origin="original"):
     return Shard(name, origin, ArrayRows(rows))
+
+
+def open_backend(name, shard, *, block_rows=8192, query_block=1024):
+    """As the registry does, and the scan for GPUs on the processor, in blocks of `block_rows`."""
+    kind, _, precision = name.partition("-")
+    if kind != "device":
+        return registry.open_backend(name, shard, block_rows=block_rows, query_block=query_block)
+    rows, norm = read_all(shard, 1000)
+    chosen, cpu = PRECISIONS[precision], torch.device("cpu")
+    blocks = tuple(
+        DeviceRows.place(prepare_rows(rows[first : first + block_rows], norm, chosen, first), cpu)
+        for first in range(0, len(rows), block_rows)
+    )
+    return TorchBackend(shard, DeviceScan(chosen, blocks, cpu), precision, "cpu")
 
 
 def same_as(answer, scores, rows):
@@ -119,6 +144,7 @@ def threads(request):
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(request.param)
     with threadpool_limits(request.param):
+        assert torch.get_num_threads() == request.param
         yield request.param
     faiss.omp_set_num_threads(before)
 
@@ -144,6 +170,8 @@ def test_threads_and_batches_do_not_matter(case, threads, name, batch):
 @pytest.mark.parametrize(("block_rows", "query_block"), [(1, 1024), (97, 33), (1000, 1), (10**6, 10**6)])
 def test_block_sizes_do_not_matter(case, name, block_rows, query_block):
     rows, queries, thresholds, *_ = case
+    if block_rows == 1 and name.startswith("device"):
+        pytest.skip("a GPU's blocks are large; one row each takes a minute")
     if block_rows == 1:  # slow: a slice of the queries is enough
         queries, thresholds = queries[:4], thresholds[:4]
         case = (rows, queries, thresholds, *(part[:4] for part in case[3:]))
@@ -182,7 +210,8 @@ def test_two_threads_use_one_backend_at_once(case, name):
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_identical_rows_are_listed_in_their_order(unit_rows, name):
-    rows = np.repeat(unit_rows(1, 1, 512), 20_000, axis=0)
+    count = 400 if name.startswith("device") else 20_000  # exact scores in torch are fast on a GPU only
+    rows = np.repeat(unit_rows(1, 1, 512), count, axis=0)
     queries = unit_rows(2, 100, 512)
     backend = open_backend(name, shard_of(rows))
     found = backend.topk(queries, 10)
@@ -191,7 +220,7 @@ def test_identical_rows_are_listed_in_their_order(unit_rows, name):
     assert (found.scores == expected[:, None]).all()
     counts = backend.counts(queries, expected)
     assert not counts.above.any()
-    assert (counts.tied == 20_000).all()
+    assert (counts.tied == count).all()
 
 
 @pytest.mark.parametrize("tied", [30, 400, 3 * LONGEST_LIST])
@@ -241,25 +270,27 @@ class CountingRows(ArrayRows):
         return super().read(start, stop)
 
 
-def test_sources_are_read_once_a_call_by_numpy_and_once_by_faiss(unit_rows):
+def test_sources_are_read_once_a_call_by_numpy_and_once_by_faiss_and_torch(unit_rows):
     queries = unit_rows(2, 50, 8)
-    for name, later_reads in (("numpy", 2), ("faiss", 0)):
+    for name, later_reads in (("numpy", 2), ("faiss", 0), ("torch-cpu", 0)):
         source = CountingRows(unit_rows(1, 100, 8))
         backend = open_backend(name, Shard("s", "original", source), block_rows=30, query_block=7)
-        assert source.rows_read == 100
+        opened = source.rows_read
+        assert opened == 100
         found = backend.topk(queries, 5)
         backend.counts(queries, found.scores[:, 0].copy())
-        assert source.rows_read == 100 + later_reads * 100
+        assert source.rows_read == opened + later_reads * 100
 
 
 def test_names_and_auto(unit_rows):
     shard = shard_of(unit_rows(1, 3, 2))
     assert open_backend("numpy", shard).name == "numpy"
-    for name in ("faiss", "auto"):
-        backend = open_backend(name, shard)
-        assert backend.name == "faiss"
-        assert backend.shard is shard
-        assert backend.device == ("gpu" if probe_gpu().usable else "cpu")
+    backend = open_backend("faiss", shard)
+    assert backend.name == "faiss"
+    assert backend.shard is shard
+    assert backend.device == ("gpu" if probe_gpu().usable else "cpu")
+    assert open_backend("torch", shard).device == ("cpu" if gpu_trouble() else "cuda:0")
+    assert open_backend("auto", shard).name == open_backend(fastest_backend(), shard).name
 
 
 def test_the_probe_says_what_it_found():

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from indexes.errors import SearchInputError
+from indexes.faiss_backend import probe_gpu
 from indexes.gallery import Gallery, merge_topk
 from indexes.protocol import Shard, TopK
 from indexes.registry import open_backend
 from indexes.sources import ArrayRows, npy_rows
+from indexes.torch_backend import gpu_trouble
 
-BACKENDS = ("numpy", "faiss")
+BACKENDS = ("numpy", "faiss", "torch")
 
 
 def shard_of(rows, name="base", origin="original"):
@@ -134,7 +136,7 @@ def test_readers_that_do_not_keep_their_word(name, answer, message):
 def test_unknown_backend_and_block_sizes():
     shard = shard_of(np.eye(3, dtype="f4"))
     refused(
-        "unknown search backend 'fais'; did you mean 'faiss'? known: auto, faiss, numpy",
+        "unknown search backend 'fais'; did you mean 'faiss'? known: auto, faiss,",
         open_backend,
         "fais",
         shard,
@@ -142,6 +144,18 @@ def test_unknown_backend_and_block_sizes():
     refused("unknown search backend 'x'; known: auto", open_backend, "x", shard)
     refused("block_rows is 0", open_backend, "numpy", shard, block_rows=0)
     refused("query_block is -1", open_backend, "numpy", shard, query_block=-1)
+
+
+@pytest.mark.skipif(gpu_trouble() is None, reason="torch has a GPU here")
+def test_a_gpu_asked_for_and_absent():
+    shard = shard_of(np.eye(3, dtype="f4"))
+    refused("backend torch-cuda needs a GPU that torch can use: torch", open_backend, "torch-cuda", shard)
+
+
+@pytest.mark.skipif(probe_gpu().usable, reason="FAISS has a GPU here")
+def test_float16_storage_asked_of_faiss_without_a_gpu():
+    shard = shard_of(np.eye(3, dtype="f4"))
+    refused("backend faiss-float16 needs a GPU that FAISS can use", open_backend, "faiss-float16", shard)
 
 
 def test_bad_galleries():

@@ -1,0 +1,135 @@
+"""The certified pass on a processor: products in a low precision by torch, scans by `indexes.kernels`.
+
+Work is cut into tasks of some queries and some rows (`indexes.workers`). A task multiplies a tile, small
+enough for a core's cache, scans it while it is there, and goes on with the next rows in the same buffer.
+Where queries are many each task has all rows of a block, so its limits rise as high as they can; where they
+are few the rows are shared out, and what the tasks found is merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from indexes.certify import Best, add_counts, improve_best, no_counts
+from indexes.prepared import Precision, PreparedQueries, PreparedRows, bound, prepare_queries
+from indexes.protocol import Counts, TopK
+from indexes.workers import run_tasks, thread_count
+
+TILE_QUERIES = 256
+TILE_BYTES = 1 << 20
+LEAST_COLUMNS = 1024
+QUERIES_A_THREAD = 64  # with fewer, a product of a task's queries would not keep its core busy
+
+
+@dataclass(frozen=True)
+class HostScan:
+    """Exact search in prepared blocks of rows; any number of threads may use one at once.
+
+    `blocks` gives the blocks of the shard in order, in each call anew: the same ones where they stay in
+    memory, or prepared as they are read. A call holds about 1 MiB of scores a thread, and its answer.
+    """
+
+    precision: Precision
+    blocks: Callable[[], Iterable[PreparedRows]]
+
+    def topk(self, queries: NDArray[np.float32], k: int) -> TopK:
+        """The k best rows of validated queries [n, d]; 1 <= k <= rows of the shard."""
+        best = Best.start(len(queries), k)
+        asked = prepare_queries(queries, self.precision)
+        for rows in self.blocks():
+            parts, spans = shares(len(queries), len(rows), thread_count())
+            work = Work(self.precision, asked, rows, bound(asked, rows, self.precision), asked.offsets(rows))
+            tasks = [
+                partial(work.improve, part, span, best.part(part) if len(spans) == 1 else None, k)
+                for part in parts
+                for span in spans
+            ]
+            found = run_tasks(tasks, thread_count())
+            if len(spans) > 1:
+                for number, other in enumerate(found):
+                    best.part(parts[number // len(spans)]).add(other)
+        return best.finish()
+
+    def counts(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Counts:
+        """Rows above and tied with the thresholds [n] of validated queries [n, d]."""
+        counts = no_counts(len(queries))
+        asked = prepare_queries(queries, self.precision)
+        limits = np.ascontiguousarray(thresholds)
+        for rows in self.blocks():
+            parts, spans = shares(len(queries), len(rows), thread_count())
+            work = Work(self.precision, asked, rows, bound(asked, rows, self.precision), asked.offsets(rows))
+            tasks = [partial(work.count, part, span, limits[part]) for part in parts for span in spans]
+            for number, found in enumerate(run_tasks(tasks, thread_count())):
+                part = parts[number // len(spans)]
+                counts.above[part] += found.above
+                counts.tied[part] += found.tied
+        return counts
+
+
+def shares(queries: int, rows: int, threads: int) -> tuple[list[slice], list[slice]]:
+    """Slices of the queries and of the rows; a task for every pair of them."""
+    few = queries < QUERIES_A_THREAD * threads
+    size = queries if few else -(-queries // threads)
+    parts = cut(queries, min(size, TILE_QUERIES))
+    return parts, cut(rows, max(-(-rows // threads), LEAST_COLUMNS) if few else rows)
+
+
+def cut(count: int, size: int) -> list[slice]:
+    """[0, count) in slices of that size, the last one shorter."""
+    return [slice(start, min(start + size, count)) for start in range(0, count, max(1, size))]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Queries over a block of rows; bounds and offsets float64 [n]."""
+
+    precision: Precision
+    queries: PreparedQueries
+    rows: PreparedRows
+    bounds: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+
+    def improve(self, part: slice, span: slice, best: Best | None, k: int) -> Best:
+        """The best of some rows for some queries, in `best` or, without one, in a new one."""
+        found = Best.start(part.stop - part.start, k) if best is None else best
+        scored = (self.bounds[part], self.offsets[part], self.queries.stored[part])
+        for columns, tile in self._tiles(part, span):
+            first = self.rows.first + columns.start
+            improve_best(found, tile, *scored, self.rows.stored[columns], first)
+        return found
+
+    def count(self, part: slice, span: slice, thresholds: NDArray[np.float32]) -> Counts:
+        """The counts of some rows for some queries."""
+        counts = no_counts(part.stop - part.start)
+        scored = (self.bounds[part], self.offsets[part], self.queries.stored[part])
+        for columns, tile in self._tiles(part, span):
+            add_counts(counts, tile, *scored, self.rows.stored[columns], thresholds)
+        return counts
+
+    def _tiles(self, part: slice, span: slice) -> Iterator[tuple[slice, NDArray[np.generic]]]:
+        """(columns, approximate scores less the offset) of a task, all in one buffer."""
+        queries = self.queries.low[part]
+        room = TILE_BYTES // (queries.element_size() * len(queries))
+        width = min(max(LEAST_COLUMNS, room), span.stop - span.start)
+        buffer = torch.empty(len(queries) * width, dtype=queries.dtype)
+        for start in range(span.start, span.stop, width):
+            columns = slice(start, min(start + width, span.stop))
+            rows = self.rows.low[columns]
+            scores = buffer[: len(queries) * len(rows)].view(len(queries), len(rows))
+            torch.matmul(queries, rows.T, out=scores)
+            yield columns, as_tile(scores)
+
+
+def as_tile(scores: torch.Tensor) -> NDArray[np.generic]:
+    """Scores as `indexes.kernels` takes them: float32, or bfloat16 seen as int16."""
+    if scores.dtype == torch.bfloat16:
+        bits: NDArray[np.generic] = scores.view(torch.int16).numpy()
+        return bits
+    values: NDArray[np.generic] = scores.float().numpy()
+    return values
