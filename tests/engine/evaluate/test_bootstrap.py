@@ -200,3 +200,24 @@ def test_queries_of_a_perturbation_go_down_up_or_stay(world_parts: Any, make_wor
     assert run.metrics["queries_up"] == pytest.approx(share * sum(new > old for old, new in pairs))
     assert run.metrics["queries_same"] == pytest.approx(share * sum(new == old for old, new in pairs))
     assert run.metrics["queries_up"] > 0
+
+
+def test_scores_that_are_all_equal_have_values_and_narrow_intervals(world_parts: Any) -> None:
+    world_type, part_type, store_type = world_parts
+    same = np.tile(np.array([[0.6, 0.8]], dtype=np.float32), (4, 1))
+    fakes = part_type("swap", "captions", [0, 1, 2, 3], same, [True] * 4)
+    results = evaluate_store(store_type(world_type(same, same, [0, 1, 2, 3], [fakes])))
+    attacked = results.find("swap", "i2t")
+    assert attacked is not None
+    assert attacked.metrics["recall@1"] == pytest.approx(100 / 8)
+    assert attacked.metrics["incorrect_recall@1"] == pytest.approx(50)
+    assert attacked.intervals["recall@1"] == pytest.approx((12.5, 12.5))
+    assert attacked.intervals["drop_rate"] == pytest.approx((50, 50))
+
+
+def test_one_query_is_evaluated_without_intervals(world_parts: Any) -> None:
+    world_type, _, store_type = world_parts
+    one = np.array([[0.6, 0.8]], dtype=np.float32)
+    for run in evaluate_store(store_type(world_type(one, one, [0]))).runs:
+        assert run.metrics["recall@1"] == 100
+        assert (run.intervals, run.bootstrap) == ({}, None)
