@@ -68,7 +68,7 @@ def command(
 
 def parse_model(text: str) -> tuple[str, str]:
     """``CHECKPOINT=MODEL``. Raises `InputError` for anything else."""
-    checkpoint, equals, model = text.partition("=")
+    checkpoint, equals, model = text.rpartition("=")  # no model's name holds one, a checkpoint's may
     if not (checkpoint and equals and model):
         raise InputError(
             f"--as {text!r}: expected CHECKPOINT=MODEL, such as --as 'last=CLIP ViT-B/32 (zero-shot)'"
