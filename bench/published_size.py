@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.machine import describe_machine
+from bench.vectors import unit
 from engine.corpus import read_rococo
 
 DIM = 512
@@ -58,14 +59,6 @@ def timed(command: Sequence[str | Path]) -> tuple[float, int]:
             output.seek(0)
             raise RuntimeError(f"{' '.join(map(str, command))}\n{output.read().decode(errors='replace')}")
     return seconds, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def unit(vectors: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Rows scaled to length 1, float32."""
-    scaled: NDArray[np.float32] = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(
-        np.float32
-    )
-    return scaled
 
 
 def write_synthetic(folder: Path) -> list[Path]:
@@ -160,7 +153,7 @@ def main() -> None:
         )
     if options.json:
         document = {
-            "machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()},
+            "machine": describe_machine(),
             "rows": [asdict(row) for row in measurements],
         }
         options.json.write_text(json.dumps(document, indent=1) + "\n")

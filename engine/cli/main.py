@@ -30,6 +30,7 @@ COMMANDS = {
     "store": "store",
     "distractors": "distractors",
     "setup": "setup",
+    "bench": "bench",
     "doctor": "doctor",
     "completion": "completion",
 }
@@ -48,6 +49,7 @@ SHORT_HELP = {
     "store": "Look at stores.",
     "distractors": "Extend galleries with distractor rows.",
     "setup": "Get WordNet for the synonym perturbations.",
+    "bench": "Measure search: backends, peers, the whole RoCOCO job.",
     "doctor": "Check this machine: versions, GPU, FAISS, BLAS, spaCy, disk.",
     "completion": "Print the shell completion script.",
 }
