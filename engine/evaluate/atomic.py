@@ -1,4 +1,8 @@
-"""Files and folders that are there whole or not at all."""
+"""Files and folders that are there whole or not at all.
+
+What is being written has one temporary name a target, under a lock that ends with its process: what a killed
+process left behind is replaced by the next one that writes the same target.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,29 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.errors import InputError
+from engine.store.lock import WriterLock
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in place in one step.
 
-    On any failure, an interrupt included, the temporary file is removed and what was at `path` stays. Raises
-    `InputError` when the system does not let it be written (no space, no permission).
+    The bytes are on the disk before the name is: not even a power cut leaves a half-written file under it. On
+    any failure, an interrupt included, the temporary file is removed and what was at `path` stays. Raises
+    `InputError` when the system does not let it be written (no space, no permission), and when another
+    process is writing it.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(temporary)
-        temporary.replace(path)
-    except OSError as error:
-        raise not_writable(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    make_folder(path.parent)
+    temporary = partial(path)
+    with locked(path):
+        try:
+            write(temporary)
+            flush(temporary)
+            temporary.replace(path)
+            flush(path.parent)
+        except OSError as error:
+            raise not_writable(path, error) from error
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -34,8 +44,8 @@ def output_folder(out: Path, last: str, *, force: bool) -> Iterator[Path]:
 
     The file named `last` says that the rest is there: it is moved last, and an older one is removed first.
     With `force`, files of the same names in `out` are replaced and all others are left alone. Raises
-    `InputError` before anything is written when `out` is a file, or a folder that is not empty and `force` is
-    not given.
+    `InputError` before anything is written when `out` is a file, a folder that is not empty and `force` is
+    not given, or being written by another process.
     """
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out}: a file, expected a folder; name another one")
@@ -43,13 +53,17 @@ def output_folder(out: Path, last: str, *, force: bool) -> Iterator[Path]:
         raise InputError(
             f"--out {out}: the folder is not empty; name another one, or replace its results with --force"
         )
-    staging = out.parent / f".{out.name}.{os.getpid()}.partial"
-    try:
-        make_folder(staging)
-        yield staging
-        publish(staging, out, last)
-    finally:
+    target = out.resolve()  # `.` has no name of its own
+    make_folder(target.parent)
+    staging = partial(target)
+    with locked(target):
         shutil.rmtree(staging, ignore_errors=True)
+        try:
+            make_folder(staging)
+            yield staging
+            publish(staging, target, last)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
 
 
 def publish(staging: Path, out: Path, last: str) -> None:
@@ -60,8 +74,33 @@ def publish(staging: Path, out: Path, last: str) -> None:
         (out / last).unlink(missing_ok=True)
         for file in files:
             file.replace(out / file.name)
+        flush(out)
     except OSError as error:
         raise not_writable(out, error) from error
+
+
+def partial(path: Path) -> Path:
+    """Where the target `path` is made: beside it, one name a target."""
+    return path.with_name(f".{path.name}.partial")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the target's lock. Raises `InputError` when another process does."""
+    lock = WriterLock(path)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def flush(path: Path) -> None:
+    """Have the system put a file's bytes, or a folder's names, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def make_folder(folder: Path) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,3 +173,46 @@ def test_file_names_are_safe_and_different_for_different_names() -> None:
         assert Path(file).name == file
         assert not file.startswith(".")
         assert file.isascii()
+
+
+def killed_while(folder: Path, statement: str) -> None:
+    """Run a statement in another process that kills itself in it."""
+    lines = ("import os", "from pathlib import Path", "from engine.evaluate.atomic import *", statement)
+    code = subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=folder, check=False).returncode
+    assert code == -signal.SIGKILL
+
+
+def test_what_a_killed_process_left_is_gone_after_the_next_write(tmp_path: Path) -> None:
+    killed_while(
+        tmp_path,
+        "write_atomically(Path('a.txt'), lambda to: (to.write_text('half'), os.kill(os.getpid(), 9)))",
+    )
+    killed_while(
+        tmp_path,
+        "with output_folder(Path('out'), 'last', force=False) as to:\n"
+        "    (to / 'stale').write_text('half')\n    os.kill(os.getpid(), 9)",
+    )
+    assert {file.name[0] for file in tmp_path.iterdir()} == {"."}
+    atomic.write_atomically(tmp_path / "a.txt", lambda to: to.write_text("whole"))
+    with atomic.output_folder(tmp_path / "out", "last", force=False) as folder:
+        (folder / "last").write_text("whole")
+    names = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*")}
+    assert names == {"a.txt", "out", "out/last"}
+
+
+def test_bytes_are_on_the_disk_before_the_name_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (steps.append("fsync"), fsync(file)))
+    monkeypatch.setattr(Path, "replace", lambda self, to: (steps.append("replace"), replace(self, to))[1])
+    atomic.write_atomically(tmp_path / "a.txt", lambda to: to.write_text("whole"))
+    assert steps == ["fsync", "replace", "fsync"]
+
+
+def test_one_process_writes_a_target_at_a_time(tmp_path: Path) -> None:
+    with (
+        atomic.output_folder(tmp_path / "out", "last", force=False),
+        pytest.raises(InputError, match=r"out is being written by another process"),
+        atomic.output_folder(tmp_path / "out", "last", force=False),
+    ):
+        raise AssertionError("entered twice")
