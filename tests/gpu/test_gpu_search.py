@@ -1,0 +1,64 @@
+"""On a GPU: the same bits as on a processor. Runs where torch or FAISS can use one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from indexes.exact import exact_score_block
+from indexes.faiss_backend import LONGEST_LIST, probe_gpu
+from indexes.prepared import PRECISIONS
+from indexes.protocol import Shard
+from indexes.registry import open_backend
+from indexes.sources import ArrayRows
+from indexes.torch_backend import gpu_trouble
+
+pytestmark = pytest.mark.gpu
+TORCH = ("torch-cuda", *(f"torch-{name}" for name in sorted(PRECISIONS)))
+FAISS = ("faiss", "faiss-float16")
+
+
+@pytest.fixture(params=(*TORCH, *FAISS))
+def name(request):
+    if request.param in TORCH and gpu_trouble():
+        pytest.skip(str(gpu_trouble()))
+    if request.param in FAISS and not probe_gpu().usable:
+        pytest.skip(probe_gpu().found)
+    return request.param
+
+
+def gallery(kind, count, dim):
+    random = np.random.default_rng([count, dim])
+    rows = random.standard_normal((count, dim)) + 0.3
+    if kind != "plain":
+        rows = rows[random.integers(0, count // 3, count)]
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    if kind == "near":
+        rows += random.uniform(-1e-7, 1e-7, rows.shape)
+    return rows.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["plain", "tied", "near"])
+@pytest.mark.parametrize("k", [1, 10, 1000, LONGEST_LIST + 50])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_gpu_gives_the_same_bits(name, kind, k, dtype):
+    rows = gallery(kind, 20_000, 256).astype(dtype)
+    queries = np.ascontiguousarray(rows[::97][:200], np.float32)
+    exact = exact_score_block(queries, rows)
+    order = np.argsort(-exact, axis=1, kind="stable")[:, :k]
+    backend = open_backend(name, Shard("rows", "original", ArrayRows(rows)))
+    found = backend.topk(queries, k)
+    assert found.rows.tolist() == order.tolist()
+    assert found.scores.tobytes() == np.take_along_axis(exact, order, axis=1).tobytes()
+    thresholds = found.scores[:, min(k, 10) - 1].copy()
+    counts = backend.counts(queries, thresholds)
+    assert counts.above.tolist() == (exact > thresholds[:, None]).sum(axis=1).tolist()
+    assert counts.tied.tolist() == (exact == thresholds[:, None]).sum(axis=1).tolist()
+
+
+def test_a_million_rows_that_all_tie(name):
+    rows = np.repeat(np.array([[0.6, 0.8]], np.float32), 1_000_000, axis=0)
+    backend = open_backend(name, Shard("same", "original", ArrayRows(rows)))
+    found = backend.topk(rows[:3], 10)
+    assert found.rows.tolist() == [list(range(10))] * 3
+    assert backend.counts(rows[:3], found.scores[:, 0].copy()).tied.tolist() == [1_000_000] * 3
