@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,19 @@ if TYPE_CHECKING:
 @click.command("sweep")
 @click.argument("run_file", type=click.Path(path_type=Path), metavar="RUN.yaml")
 @click.option("--force", is_flag=True, help="Replace stores and results that are of something else.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Open every encoder and read every image again, also where no file has changed.",
+)
 @click.option("--intervals", is_flag=True, help="Show the 95% intervals in the table, however narrow.")
 @click.pass_context
-def command(ctx: click.Context, run_file: Path, force: bool, intervals: bool) -> None:
+def command(ctx: click.Context, run_file: Path, force: bool, check: bool, intervals: bool) -> None:
     """Embed what is missing, evaluate what is not finished, and print all checkpoints side by side.
 
-    Finished runs are not repeated; an interrupted sweep goes on where it was. A checkpoint that fails does
-    not stop the others; it is named at the end, with exit code 1.
+    Finished runs are not repeated; a sweep that was interrupted or killed goes on where it was. Where no
+    file of weights, images or variants has changed (size and times), a complete store is taken as it is. A
+    checkpoint that fails does not stop the others; it is named at the end, with exit code 1.
 
     \b
     RUN.yaml, paths relative to it:
@@ -39,9 +46,14 @@ def command(ctx: click.Context, run_file: Path, force: bool, intervals: bool) ->
 
     sweep = load_run_file(run_file)
     try:
-        results = run_sweep(sweep, progress=ConsoleProgress(), force=force, command=command_line(ctx))
+        results = run_sweep(
+            sweep, progress=ConsoleProgress(), force=force, check=check, command=command_line(ctx)
+        )
     except SweepError as error:
         show(error.results, intervals)
+        if ctx.find_root().params.get("debug"):
+            for failure in list(error.failures.values())[:-1]:  # the last one is the cause of the error
+                traceback.print_exception(failure)
         raise
     show(results, intervals)
     click.echo(f"written: {sweep.out}")

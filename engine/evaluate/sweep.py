@@ -1,26 +1,33 @@
 """Checkpoints x variants x directions: embeds what is missing, evaluates what is not finished.
 
-A run is finished when its JSON file and its outcomes are in the results folder, and the file's key
-(`engine.evaluate.sets.run_key`) is the one that the run would have now. A finished run is not repeated. A
-file with another key is an error that names the part that differs, because it holds someone's results of
-something else; `force` replaces it. Files may be removed: what is missing is done again, from the base's
-outcomes where those are there.
+A run is finished when its JSON file and its outcomes are in the results folder, whole, and the file's key
+(`engine.evaluate.sets.run_key`) is the one that the run would have now. A finished run is not repeated; only
+its intervals are drawn anew from its outcomes when other resamples or another seed are asked for. A file with
+another key is an error that names the part that differs, because it holds someone's results of something
+else; `force` replaces it. Files may be removed: what is missing or cut off is done again, from the base's
+outcomes where those are there. A store whose stamp holds (`engine.evaluate.stamp`) is not looked into again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import traceback
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
-from engine.corpus.corpus import Corpus
 from engine.corpus.read import read_corpus
 from engine.encoders.registry import open_encoder
 from engine.errors import InputError, ItrstressError, unknown_name
 from engine.evaluate.atomic import make_folder
 from engine.evaluate.bootstrap import Resampling
 from engine.evaluate.direction import DirectionSearch
+from engine.evaluate.finished import (
+    is_whole_json,
+    is_whole_table,
+    key_difference,
+    redrawn_provenance,
+    with_intervals,
+)
 from engine.evaluate.names import run_name, safe_name
 from engine.evaluate.outcomes import read_outcomes
 from engine.evaluate.progress import Progress, Silent
@@ -29,21 +36,26 @@ from engine.evaluate.results import Direction, Results, merge_results, read_resu
 from engine.evaluate.run import execute
 from engine.evaluate.run_file import CheckpointSpec, RunFile, seeded
 from engine.evaluate.sets import run_key, sets_of, variant_sets
+from engine.evaluate.stamp import Inputs, is_embedded, stamp_of, write_stamp
 from engine.store.embed import embed
 from engine.store.reader import Store, open_store
 from engine.variants.registry import make_variant
-from engine.variants.variant import Modality, Side, Variant, VariantItems
+from indexes.errors import SearchInputError
 from indexes.registry import BACKENDS
 
 CHECKPOINT_FAILURES = (ItrstressError, OSError, RuntimeError, ValueError)
+OF_THE_USER = (ItrstressError, SearchInputError, OSError)
 
 
 class SweepError(ItrstressError):
-    """Some checkpoints failed; `results` are those of the others, `failures` the reasons by checkpoint."""
+    """Some checkpoints failed; `results` are those of the others, `failures` the errors by checkpoint.
 
-    def __init__(self, results: list[Results], failures: dict[str, str]) -> None:
+    Raised from the last of them.
+    """
+
+    def __init__(self, results: list[Results], failures: Mapping[str, Exception]) -> None:
         self.results, self.failures = results, failures
-        lines = "; ".join(f"{name}: {reason}" for name, reason in failures.items())
+        lines = "; ".join(f"{name}: {describe(error)}" for name, error in failures.items())
         total = len(results) + len(failures)
         super().__init__(
             f"{len(failures)} of {total} checkpoints failed, the others are done: {lines}; "
@@ -51,54 +63,64 @@ class SweepError(ItrstressError):
         )
 
 
+def describe(error: Exception) -> str:
+    """An error in one line; what nobody foresaw is named as such, so that it is not taken for bad input."""
+    text = " ".join(str(error).split())
+    if isinstance(error, OF_THE_USER):
+        return text or type(error).__name__
+    return f"{type(error).__name__}: {text} (a defect of itrstress or of a library, --debug shows where)"
+
+
 def run_sweep(
     run_file: RunFile,
     *,
     progress: Progress | None = None,
     force: bool = False,
+    check: bool = False,
     command: Sequence[str] = (),
 ) -> list[Results]:
     """Do what is not yet done of a sweep; one `Results` a checkpoint, with all its runs, new and old.
 
     Can be interrupted anywhere and run again. Raises `InputError` before any work for options, a corpus or
     variants that cannot be used; `SweepError` at the end when some checkpoints failed. With `force`, stores'
-    sets and results that are of something else are replaced.
+    sets and results that are of something else are replaced. With `check` or `force` no stamp is trusted:
+    every encoder is opened and every image read (`engine.evaluate.stamp`).
     """
     progress = progress or Silent()
     if run_file.backend not in BACKENDS:
         raise unknown_name("search backend", run_file.backend, BACKENDS)
-    corpus, variants = read_inputs(run_file)
+    inputs = read_inputs(run_file)
+    sweeps = [CheckpointSweep(inputs, one, progress, force, command) for one in run_file.checkpoints]
+    embedded = {one.name for one in sweeps if not (check or force) and one.is_embedded()}
+    if len(embedded) < len(sweeps):
+        _ = inputs.applied  # what is wrong with a variant is said before any work
     make_folder(run_file.stores)
     results: list[Results] = []
-    failures: dict[str, str] = {}
-    for checkpoint in run_file.checkpoints:
-        sweep = CheckpointSweep(run_file, checkpoint, corpus, variants, progress, force, command)
+    failures: dict[str, Exception] = {}
+    for sweep in sweeps:
         try:
+            if sweep.name not in embedded:
+                sweep.embed()
             results.append(sweep.run())
         except CHECKPOINT_FAILURES as error:
-            failures[checkpoint.label] = " ".join(str(error).split()) or type(error).__name__
-            progress.note(f"{checkpoint.label}: failed, the next one follows")
+            let_go(error)
+            failures[sweep.name] = error
+            progress.note(f"{sweep.name}: failed, the next one follows")
     if failures:
-        raise SweepError(results, failures)
+        raise SweepError(results, failures) from list(failures.values())[-1]
     return results
 
 
-@dataclass(frozen=True)
-class AppliedVariant:
-    """A `Variant` applied to the one corpus of a sweep: its items are made once for all checkpoints."""
-
-    name: str
-    side: Side
-    modality: Modality
-    items: VariantItems
-
-    def apply(self, corpus: Corpus) -> VariantItems:
-        """The items."""
-        return self.items
+def let_go(error: BaseException) -> None:
+    """Free what the frames of an error hold, such as the model; where it happened can still be told."""
+    traceback.clear_frames(error.__traceback__)
+    for before in (error.__cause__, error.__context__):
+        if before is not None:
+            let_go(before)
 
 
-def read_inputs(run_file: RunFile) -> tuple[Corpus, list[Variant]]:
-    """The corpus and its variants. Raises `InputError`, also for a variant that is there twice."""
+def read_inputs(run_file: RunFile) -> Inputs:
+    """The corpus and the variants. Raises `InputError`, also for a variant that is there twice."""
     source = run_file.corpus
     corpus = read_corpus(
         source.path, reader=source.reader, split=source.split, normalisation=source.normalisation
@@ -108,8 +130,7 @@ def read_inputs(run_file: RunFile) -> tuple[Corpus, list[Variant]]:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"the variant {name!r} is in the run file twice; leave one out")
-    applied = (AppliedVariant(one.name, one.side, one.modality, one.apply(corpus)) for one in variants)
-    return corpus, list(applied)
+    return Inputs(run_file, corpus, variants)
 
 
 class CheckpointSweep:
@@ -117,23 +138,27 @@ class CheckpointSweep:
 
     def __init__(
         self,
-        run_file: RunFile,
+        inputs: Inputs,
         checkpoint: CheckpointSpec,
-        corpus: Corpus,
-        variants: Sequence[Variant],
         progress: Progress,
         force: bool,
         command: Sequence[str],
     ) -> None:
-        self.run_file, self.checkpoint, self.corpus = run_file, checkpoint, corpus
-        self.variants, self.progress, self.force, self.command = variants, progress, force, command
+        self.inputs, self.run_file, self.checkpoint = inputs, inputs.run_file, checkpoint
+        self.progress, self.force, self.command = progress, force, command
         self.name = checkpoint.label
-        self.store_path = run_file.stores / f"{safe_name(self.name)}.h5"
-        self.folder = run_file.out / safe_name(self.name)
+        self.store_path = self.run_file.stores / f"{safe_name(self.name)}.h5"
+        self.stamp_path = self.store_path.with_name(f"{safe_name(self.name)}.inputs.json")
+        self.folder = self.run_file.out / safe_name(self.name)
+        self.resampling = Resampling(self.run_file.resamples, self.run_file.seed)
+
+    def is_embedded(self) -> bool:
+        """Whether the store is complete, as far as that can be told without opening the encoder."""
+        labels = self.inputs.labels
+        return is_embedded(self.stamp_path, self.store_path, self.inputs.of(self.checkpoint), labels)
 
     def run(self) -> Results:
-        """Embed, evaluate what is not finished, and gather all runs."""
-        self.embed()
+        """Evaluate what is not finished, and gather all runs."""
         with open_store(self.store_path) as store:
             return merge_results(
                 [
@@ -144,8 +169,8 @@ class CheckpointSweep:
             )
 
     def embed(self) -> None:
-        """Complete the store; the encoder is let go when it is done."""
-        options = self.run_file
+        """Complete the store and put its stamp beside it; the encoder is let go when it is done."""
+        options, inputs = self.run_file, self.inputs.of(self.checkpoint)  # as they are before they are read
         encoder = open_encoder(
             self.checkpoint.model,
             device=options.device,
@@ -156,21 +181,24 @@ class CheckpointSweep:
         with EmbedProgress(self.progress, self.name) as told:
             embed(
                 encoder,
-                self.corpus,
+                self.inputs.corpus,
                 options.corpus.images,
-                self.variants,
+                self.inputs.applied,
                 self.store_path,
                 batch_size=options.batch_size,
                 workers=options.workers,
                 skip_unreadable=options.skip_unreadable,
                 force=self.force,
                 progress=told,
+                file_digests=self.inputs.image_digests,
             )
+        with open_store(self.store_path) as store:
+            write_stamp(stamp_of(store, inputs, self.inputs.labels), self.stamp_path)
 
     def run_direction(self, store: Store, direction: Direction) -> list[Results]:
         """The runs of a direction, those that are finished read from their files."""
         searched = variant_sets(store, direction)
-        names = [None, *(variant.name for variant in self.variants if variant.name in searched)]
+        names = [None, *(variant.name for variant in self.inputs.variants if variant.name in searched)]
         finished = {name: self.finished(store, direction, name) for name in names}
         missing = [name for name in names if finished[name] is None]
         if len(missing) < len(names):
@@ -197,18 +225,31 @@ class CheckpointSweep:
         file = self.file(direction, variant, ".json")
         if not file.exists():
             return None
+        if not is_whole_json(file):
+            self.progress.note(f"{file}: cut off, it is done again")
+            return None
         results = read_results(file)
         difference = key_difference(results, run_key(store, direction, variant, self.run_file.ties))
         if difference is None:
-            return results if self.file(direction, variant, ".parquet").exists() else None
+            outcomes = self.file(direction, variant, ".parquet")
+            return self.redraw(results, file) if is_whole_table(outcomes, results.runs[0].queries) else None
         if self.force:
             return None
         raise InputError(f"{file}: {difference}; name another `out` folder, or --force replaces it")
 
+    def redraw(self, results: Results, file: Path) -> Results:
+        """A finished run's results with the intervals of this run file, written where they differ."""
+        drawn = with_intervals(results, file.with_suffix(".parquet"), self.resampling)
+        if drawn is results:
+            return results
+        config = self.run_file.model_dump(mode="json")
+        drawn = redrawn_provenance(drawn, tuple(self.command), config, self.run_file.seed)
+        write_results(drawn, file)
+        return drawn
+
     def execute(self, search: DirectionSearch, variant: str | None) -> Results:
         """Do one run and write its files, the results last."""
-        resampling = Resampling(self.run_file.resamples, self.run_file.seed)
-        run = execute(search, variant, self.file(search.direction, variant, ".parquet"), resampling)
+        run = execute(search, variant, self.file(search.direction, variant, ".parquet"), self.resampling)
         results = Results(
             provenance=provenance(
                 search.store,
@@ -224,17 +265,6 @@ class CheckpointSweep:
         )
         write_results(results, self.file(search.direction, variant, ".json"))
         return results
-
-
-def key_difference(results: Results, key: dict[str, str]) -> str | None:
-    """Which part of a finished run's key differs from that of the run to be; None when none does."""
-    if len(results.runs) != 1:
-        return f"holds {len(results.runs)} runs, expected the one of a sweep"
-    there = results.runs[0].key
-    for part in {**key, **there}:
-        if there.get(part) != key.get(part):
-            return f"made with another {part}: {there.get(part)!r}, now {key.get(part)!r}"
-    return None
 
 
 class EmbedProgress:

@@ -119,6 +119,7 @@ def embed(
     skip_unreadable: bool = False,
     force: bool = False,
     progress: Progress = lambda what, done, total: None,
+    file_digests: Sequence[str] | None = None,
 ) -> EmbedReport:
     """Encode a corpus and its variants into the store at `path`, or finish one.
 
@@ -126,7 +127,8 @@ def embed(
     images. Equal texts are encoded once, whichever captions and variants they are in, those already in the
     store included. An image file counts as its bytes: another file under the same name is an error, not a
     silent reuse. Where a file was missing or cut off when the store was laid out there is no digest of it, so
-    that it can be put right and the run resumed.
+    that it can be put right and the run resumed. `file_digests` are those of `digest_files` where the caller
+    has them already.
 
     Raises `UnreadableImagesError` at the end, when all else is complete, unless `skip_unreadable`, which
     records them in the store; `InputError` as `open_writer` does, with `force` as there. A kill at any moment
@@ -135,7 +137,9 @@ def embed(
     folder = check_image_folder(image_folder)
     clock = Stages()
     with clock.stage("plan"):
-        digests = image_digests(corpus, folder, None if force else Path(path), workers)
+        if file_digests is None:
+            file_digests = digest_files(corpus, folder, workers)
+        digests = image_digests(file_digests, None if force else Path(path))
         work = plan_work(corpus, variants, digests)
         header = StoreHeader(
             encoder_spec=encoder.spec,
@@ -181,20 +185,25 @@ def plan_work(corpus: Corpus, variants: Sequence[Variant], digests: Sequence[str
     return Work(tuple(planned["captions"]), tuple(planned["images"]), recipes)
 
 
-def image_digests(corpus: Corpus, folder: Path, resumed: Path | None, workers: int) -> tuple[str, ...] | None:
-    """What the key of a store says of the image files, one an image: see `file_digest`.
+def digest_files(corpus: Corpus, folder: Path, workers: int) -> tuple[str, ...]:
+    """The `file_digest` of every image of a corpus, by `workers` threads."""
+    with ThreadPoolExecutor(workers) as threads:
+        return tuple(threads.map(lambda image: file_digest(folder, image.file), corpus.images))
+
+
+def image_digests(digests: Sequence[str], resumed: Path | None) -> tuple[str, ...] | None:
+    """What the key of a store says of the image files, one an image, from the files' digests.
 
     Where the `resumed` store has no digest of a file, none is given; None when it has none at all (an
     import).
     """
-    with ThreadPoolExecutor(workers) as threads:
-        digests = tuple(threads.map(lambda image: file_digest(folder, image.file), corpus.images))
     there = None if resumed is None else stored_digests(resumed)
     if there is None:
-        return digests
+        return tuple(digests)
     if there == ():
         return None
-    return tuple(new if old else "" for old, new in zip(there, digests, strict=False)) + digests[len(there) :]
+    kept = (new if old else "" for old, new in zip(there, digests, strict=False))
+    return (*kept, *digests[len(there) :])
 
 
 def file_digest(folder: Path, file: str) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
+import os
 import sys
+import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,10 +22,12 @@ from engine.cli.main import run
 from engine.encoders import registry
 from engine.errors import InputError
 from engine.evaluate import direction, sweep
-from engine.evaluate.results import read_results
+from engine.evaluate.results import Results, read_results
 from engine.evaluate.run_file import load_run_file
 from engine.evaluate.sweep import SweepError, run_sweep
+from engine.store import embed as store_embed
 from engine.store.reader import open_store
+from engine.variants.families.rococo import Rococo
 
 DIM = 8
 COLOURS = ("red", "green", "blue", "white")
@@ -60,8 +66,8 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Registers the family `fake`; the numbers of images and texts that went through its encoders."""
     calls = {"images": 0, "texts": 0}
     family = SimpleNamespace(open_family=lambda request: FakeEncoder(request, calls))
-    monkeypatch.setitem(sys.modules, "fake_family", family)  # type: ignore[arg-type]
-    monkeypatch.setitem(registry.FAMILIES, "fake", "fake_family")  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "fake_family", family)
+    monkeypatch.setitem(registry.FAMILIES, "fake", "fake_family")
     return calls
 
 
@@ -231,8 +237,180 @@ def test_a_checkpoint_that_fails_does_not_stop_the_others(
     shown = capsys.readouterr()
     assert "late" in shown.out
     assert "error: 1 of 2 checkpoints failed" in shown.err
-    assert "early: tensor of the wrong shape" in shown.err
+    assert "early: RuntimeError: tensor of the wrong shape (a defect of itrstress or of" in shown.err
+    assert "Traceback" not in shown.err
     assert {name.split("/")[0] for name in contents(folder / "results")} == {"late"}
+
+
+def test_debug_shows_where_every_checkpoint_failed(
+    folder: Path, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = RUN_FILE.replace("fake:toy:1", "fake:toy:broken").replace("fake:toy:2", "fake:toy:broken-too")
+    (folder / "run.yaml").write_text(text)
+    assert run(["--debug", "sweep", str(folder / "run.yaml")]) == 1
+    shown = capsys.readouterr().err
+    assert shown.count("in encode_texts") == 2
+    assert shown.count("RuntimeError: tensor of\nthe wrong shape") == 2
+
+
+def test_a_failure_of_the_users_is_no_defect_and_the_last_is_the_cause(
+    folder: Path, encoded: dict[str, int]
+) -> None:
+    (folder / "run.yaml").write_text(RUN_FILE.replace("fake:toy:2", "gone:toy:2"))
+    with pytest.raises(SweepError, match="late: unknown model family 'gone'") as caught:
+        run_sweep(load_run_file(folder / "run.yaml"))
+    assert "defect" not in str(caught.value)
+    assert isinstance(caught.value.__cause__, InputError)
+    assert list(caught.value.failures) == ["late"]
+
+
+def test_a_failed_checkpoint_does_not_keep_its_model(
+    folder: Path, encoded: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[weakref.ref[FakeEncoder]] = []
+    alive: list[bool] = []
+
+    def watching(*args: Any, **options: Any) -> FakeEncoder:
+        gc.collect()
+        alive.extend(one() is not None for one in opened)
+        encoder = registry.open_encoder(*args, **options)
+        opened.append(weakref.ref(encoder))  # type: ignore[arg-type]
+        return encoder  # type: ignore[return-value]
+
+    monkeypatch.setattr(sweep, "open_encoder", watching)
+    (folder / "run.yaml").write_text(RUN_FILE.replace("fake:toy:1", "fake:toy:broken"))
+    with pytest.raises(SweepError):
+        run_sweep(load_run_file(folder / "run.yaml"))
+    assert alive == [False]
+
+
+def statistics(results: Sequence[Results]) -> list[Any]:
+    return [(run.metrics, run.intervals, run.bootstrap) for one in results for run in one.runs]
+
+
+@pytest.mark.parametrize("change", ["resamples: 40\n", "resamples: 0\n"])
+def test_other_resamples_are_drawn_from_the_outcomes_without_a_search(
+    folder: Path, encoded: dict[str, int], searched: list[str], change: str
+) -> None:
+    run_sweep(load_run_file(folder / "run.yaml"))
+    searched.clear()
+    (folder / "run.yaml").write_text(RUN_FILE + change)
+    again = run_sweep(load_run_file(folder / "run.yaml"))
+    assert searched == []
+    (folder / "run.yaml").write_text(RUN_FILE.replace("out: results", "out: fresh") + change)
+    assert statistics(again) == statistics(run_sweep(load_run_file(folder / "run.yaml")))
+    there = read_results(folder / "results" / "early" / "none.i2t.json")
+    assert there.runs == (again[0].runs[0],)
+    assert there.provenance.config["resamples"] == int(change.split()[1])
+
+
+def test_intervals_of_another_seed_are_not_returned(
+    folder: Path, encoded: dict[str, int], searched: list[str]
+) -> None:
+    run_sweep(load_run_file(folder / "run.yaml"))
+    searched.clear()
+    (folder / "run.yaml").write_text(RUN_FILE.replace("seed: 5", "seed: 6").replace("0.9", "0.9:seed=5"))
+    again = run_sweep(load_run_file(folder / "run.yaml"))
+    assert searched == []
+    assert {run.bootstrap.seed for one in again for run in one.runs if run.bootstrap} == {6}
+    assert again[0].provenance.seeds["run"] == 6
+
+
+@pytest.mark.parametrize("name", ["none.i2t.json", "rococo,corpus.i2t.json", "none.i2t.parquet"])
+@pytest.mark.parametrize("kept", [0, 100])
+def test_a_file_that_is_cut_off_is_done_again(
+    folder: Path, encoded: dict[str, int], name: str, kept: int
+) -> None:
+    run_file = load_run_file(folder / "run.yaml")
+    first = run_sweep(run_file)
+    before = contents(folder / "results")
+    file = folder / "results" / "late" / name
+    file.write_bytes(file.read_bytes()[:kept])
+    assert statistics(run_sweep(run_file)) == statistics(first)
+    after = contents(folder / "results")
+    assert set(after) == set(before)
+    assert {one: data for one, data in after.items() if one.endswith("parquet")} == {
+        one: data for one, data in before.items() if one.endswith("parquet")
+    }
+
+
+@pytest.fixture
+def worked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many encoders were opened, image files read for their digests, and variants made."""
+    counts: Counter[str] = Counter()
+
+    def count(target: Any, name: str, what: str) -> None:
+        original = getattr(target, name)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            counts[what] += 1
+            return original(*args, **options)
+
+        monkeypatch.setattr(target, name, counted)
+
+    count(sweep, "open_encoder", "encoders")
+    count(store_embed, "file_digest", "digests")
+    count(Rococo, "apply", "variants")
+    return counts
+
+
+def test_images_are_digested_once_a_sweep_and_variants_made_once(
+    folder: Path, encoded: dict[str, int], worked: Counter[str]
+) -> None:
+    run_sweep(load_run_file(folder / "run.yaml"))
+    assert worked == {"encoders": 2, "digests": 4, "variants": 1}
+
+
+def test_a_finished_sweep_opens_no_encoder_and_no_image(
+    folder: Path, encoded: dict[str, int], worked: Counter[str]
+) -> None:
+    run_file = load_run_file(folder / "run.yaml")
+    first = run_sweep(run_file)
+    worked.clear()
+    assert run_sweep(run_file) == first
+    assert worked == {}
+    assert run_sweep(run_file, check=True) == first
+    assert worked == {"encoders": 2, "digests": 4, "variants": 1}
+
+
+def rewritten(file: Path) -> None:
+    """Other bytes of the same length and the same date."""
+    before = file.stat()
+    data = file.read_bytes()
+    file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def other_run_file(folder: Path, change: tuple[str, str]) -> None:
+    text = (folder / "run.yaml").read_text()
+    (folder / "run.yaml").write_text(text.replace(*change))
+
+
+@pytest.mark.parametrize(
+    ("happens", "checked"),
+    [
+        (lambda folder: rewritten(folder / "weights" / "one.pt"), 1),
+        (lambda folder: (folder / "weights" / "vocab.txt").write_text("new"), 1),
+        (lambda folder: os.utime(folder / "pictures" / "2.png"), 2),
+        (lambda folder: os.utime(folder / "corpus.json"), 2),
+        (lambda folder: (folder / "stores" / "late.h5").unlink(), 1),
+        (lambda folder: (folder / "stores" / "late.inputs.json").write_text("{"), 1),
+        (lambda folder: other_run_file(folder, ("batch_size: 3", "precision: bf16")), 2),
+        (lambda folder: other_run_file(folder, ("mix:0.9", "mix:0.8")), 2),
+        (lambda folder: other_run_file(folder, ("name: late", "name: late, preprocess: openai")), 1),
+    ],
+)
+def test_a_change_of_anything_trusted_opens_the_encoder(
+    folder: Path, encoded: dict[str, int], worked: Counter[str], happens: Callable[[Path], Any], checked: int
+) -> None:
+    (folder / "weights").mkdir()
+    (folder / "weights" / "one.pt").write_bytes(b"weights")
+    other_run_file(folder, ("fake:toy:1", "fake:toy:weights/one.pt"))
+    run_sweep(load_run_file(folder / "run.yaml"))
+    worked.clear()
+    happens(folder)
+    run_sweep(load_run_file(folder / "run.yaml"))
+    assert worked["encoders"] == checked
 
 
 def test_the_command_prints_all_checkpoints(

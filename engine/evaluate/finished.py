@@ -1,0 +1,74 @@
+"""What is there of a run of a sweep: whether its files are whole, of the same thing, and with the intervals
+asked for."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.evaluate.bootstrap import CONFIDENCE, Resampling, with_statistics
+from engine.evaluate.outcomes import read_outcomes
+from engine.evaluate.results import Results
+
+
+def is_whole_json(file: Path) -> bool:
+    """Whether a file is JSON to its end, and not half-written."""
+    try:
+        json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def is_whole_table(file: Path, rows: int) -> bool:
+    """Whether a file is a Parquet table of so many rows to its end (where its description lies)."""
+    try:
+        return bool(pq.read_metadata(file).num_rows == rows)
+    except (OSError, pa.ArrowException):
+        return False
+
+
+def key_difference(results: Results, key: dict[str, str]) -> str | None:
+    """Which part of a finished run's key differs from that of the run to be; None when none does."""
+    if len(results.runs) != 1:
+        return f"holds {len(results.runs)} runs, expected the one of a sweep"
+    there = results.runs[0].key
+    for part in {**key, **there}:
+        if there.get(part) != key.get(part):
+            return f"made with another {part}: {there.get(part)!r}, now {key.get(part)!r}"
+    return None
+
+
+def with_intervals(results: Results, outcomes: Path, resampling: Resampling) -> Results:
+    """The results of one run with the intervals that `resampling` gives, from its outcomes, without a search.
+
+    The same object when it has them already.
+    """
+    (run,) = results.runs
+    there = None if run.bootstrap is None else (run.bootstrap.resamples, run.bootstrap.seed)
+    asked = (resampling.resamples, resampling.seed) if resampling.resamples else None
+    if there == asked and (run.bootstrap is None or run.bootstrap.confidence == CONFIDENCE):
+        return results
+    drawn = with_statistics(run, read_outcomes(outcomes), resampling)
+    if drawn == run:  # a single image has no intervals
+        return results
+    return results.model_copy(update={"runs": (drawn,)})
+
+
+def redrawn_provenance(
+    results: Results, command: tuple[str, ...], config: dict[str, Any], seed: int
+) -> Results:
+    """The results with the provenance of intervals that were drawn anew, now."""
+    there = results.provenance
+    update = {
+        "command": command,
+        "config": config,
+        "seeds": {**there.seeds, "run": seed},
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+    return results.model_copy(update={"provenance": there.model_copy(update=update)})

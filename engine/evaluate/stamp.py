@@ -1,0 +1,206 @@
+"""What a store of a sweep was embedded from, so that a finished one is known without opening the encoder.
+
+Beside every store lies its stamp, a small JSON file written when the store was complete. It holds what the
+embedding depended on and what the store then held. While both are the same as now, nothing is embedded:
+the encoder is not opened, no image is read, no variant is made. What is trusted then:
+
+- A file (weights with the files beside them, images, a variant's file) is the same while its name, its size,
+  and its times of change of content and of state are. No program can set the latter, so a file that was
+  replaced is noticed, also one with an old date; a file that was only touched costs one check.
+- Weights with no path in the spec (a published tag), WordNet and spaCy models are the same while the spec
+  and the versions of the packages are.
+- The store is the same while its header and its sets' keys and counts are. Rows have checksums of their own.
+
+Anything else, a stamp that is missing or unreadable included, leads to the whole check, as `--check` does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from engine.corpus.corpus import Corpus
+from engine.corpus.images import UnreadableImage, find_image
+from engine.encoders.registry import parse_spec
+from engine.errors import InputError
+from engine.evaluate.atomic import write_atomically
+from engine.evaluate.provenance import package_versions
+from engine.evaluate.results import Record
+from engine.evaluate.run_file import CheckpointSpec, RunFile
+from engine.store.embed import digest_files
+from engine.store.reader import Store, open_store
+from engine.store.schema import MODALITIES, ORIGINAL
+from engine.variants.variant import Modality, Side, Variant, VariantItems
+
+BETWEEN_PATHS = re.compile("[,=+]")  # in the parts of a model's spec
+ABSENT = "not there"
+
+
+class Stamp(Record):
+    """What was embedded, topic by topic, and what it gave: the encoder's fingerprint, and each set's key and
+    counts by label."""
+
+    inputs: dict[str, str]
+    encoder_spec: str
+    encoder_fingerprint: str
+    sets: dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class AppliedVariant:
+    """A `Variant` applied to the one corpus of a sweep: its items are made once for all checkpoints."""
+
+    name: str
+    side: Side
+    modality: Modality
+    items: VariantItems
+
+    def apply(self, corpus: Corpus) -> VariantItems:
+        """The items."""
+        return self.items
+
+
+@dataclasses.dataclass(frozen=True)
+class Inputs:
+    """What all checkpoints of a sweep share; what takes time is done when first asked for, and once."""
+
+    run_file: RunFile
+    corpus: Corpus
+    variants: Sequence[Variant]
+
+    @cached_property
+    def applied(self) -> tuple[AppliedVariant, ...]:
+        """The variants with their items. Raises `InputError` as the variants do."""
+        return tuple(
+            AppliedVariant(one.name, one.side, one.modality, one.apply(self.corpus)) for one in self.variants
+        )
+
+    @cached_property
+    def image_digests(self) -> tuple[str, ...]:
+        """SHA-256 of the image files, as `engine.store.embed.file_digest`."""
+        return digest_files(self.corpus, self.run_file.corpus.images, self.run_file.workers)
+
+    @cached_property
+    def shared(self) -> dict[str, str]:
+        """The part of a stamp's inputs that no checkpoint changes."""
+        folder = self.run_file.corpus.images
+        return {
+            "versions": json.dumps(package_versions(), sort_keys=True),
+            "corpus": self.corpus.fingerprint,
+            "images": hashed(image_state(folder, image.file) for image in self.corpus.images),
+            "variants": json.dumps([variant_state(one) for one in self.variants]),
+            "precision": self.run_file.precision,
+            "skip_unreadable": str(self.run_file.skip_unreadable),
+        }
+
+    def of(self, checkpoint: CheckpointSpec) -> dict[str, str]:
+        """The inputs of a checkpoint's stamp, as they are now."""
+        return {
+            "model": checkpoint.model,
+            "weights": hashed(file_state(file) for file in weight_files(checkpoint.model)),
+            "preprocess": str(checkpoint.preprocess),
+            **self.shared,
+        }
+
+    @property
+    def labels(self) -> list[str]:
+        """The sets that a store of this sweep holds."""
+        originals = [f"{modality}/{ORIGINAL}" for modality in MODALITIES]
+        return [*originals, *(f"{one.modality}/{one.name}" for one in self.variants)]
+
+
+def is_embedded(stamp_file: Path, store_file: Path, inputs: dict[str, str], labels: Sequence[str]) -> bool:
+    """Whether the stamp says that the store is complete, and of these inputs."""
+    stamp = read_stamp(stamp_file)
+    if stamp is None or stamp.inputs != inputs:
+        return False
+    try:
+        with open_store(store_file) as store:
+            return stamp == stamp_of(store, inputs, labels)
+    except InputError:  # missing or damaged: embedding says so, or mends it
+        return False
+
+
+def stamp_of(store: Store, inputs: dict[str, str], labels: Sequence[str]) -> Stamp:
+    """The stamp of an open store."""
+    return Stamp(
+        inputs=inputs,
+        encoder_spec=store.header.encoder_spec,
+        encoder_fingerprint=store.header.encoder_fingerprint,
+        sets={
+            info.label: f"{info.content_key}, {info.complete} complete, {info.skipped} skipped"
+            for info in store.sets
+            if info.label in labels
+        },
+    )
+
+
+def read_stamp(file: Path) -> Stamp | None:
+    """The stamp in a file; None when there is none that can be read."""
+    try:
+        return Stamp.model_validate_json(file.read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def write_stamp(stamp: Stamp, file: Path) -> None:
+    """Write the stamp whole or not at all."""
+    write_atomically(file, lambda temporary: temporary.write_text(stamp.model_dump_json(indent=2) + "\n"))
+
+
+def file_state(file: Path) -> str:
+    """A file's path, size and times of change, in nanoseconds."""
+    try:
+        found = file.stat()
+    except OSError:
+        return f"{file} {ABSENT}"
+    return f"{file} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+
+
+def image_state(folder: Path, file: str) -> str:
+    """The `file_state` of a corpus' image."""
+    try:
+        return file_state(find_image(folder, file).path)
+    except UnreadableImage:
+        return f"{file} {ABSENT}"
+
+
+def hashed(states: Iterable[str]) -> str:
+    """One SHA-256 (hex) of many states."""
+    digest = hashlib.sha256()
+    for state in states:
+        digest.update(state.encode(errors="surrogateescape") + b"\n")
+    return digest.hexdigest()
+
+
+def weight_files(model: str) -> list[Path]:
+    """Every file that a model's spec may stand for: those it names or that lie beside them (configuration,
+    vocabulary), and all in a folder that it names."""
+    _, *parts = parse_spec(model)
+    words = {word for part in parts if part for word in (part, *BETWEEN_PATHS.split(part)) if word}
+    return sorted({file for word in words for file in files_at(Path(word))})
+
+
+def files_at(path: Path) -> Iterator[Path]:
+    """The files in a folder and below, or a file and those beside it."""
+    if path.is_file():
+        yield from (file for file in path.resolve().parent.iterdir() if file.is_file())
+        yield path
+    elif path.is_dir():
+        for folder, _, names in os.walk(path):
+            yield from (Path(folder, name) for name in names)
+
+
+def variant_state(variant: Variant) -> list[str]:
+    """A variant's name and the states of its files."""
+    fields: Mapping[str, object] = getattr(variant, "__dataclass_fields__", {})
+    values = (getattr(variant, name) for name in fields)
+    return [variant.name, *(file_state(value) for value in values if isinstance(value, Path))]
