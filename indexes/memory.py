@@ -63,17 +63,18 @@ class MemoryLimit:
     def plan(self, what: str, dim: int, held: int = 0) -> BlockPlan:
         """The largest blocks for a search of `what`, `held` bytes of other arrays still to come.
 
-        Raises `SearchInputError` that says the least limit that would do.
+        Raises `SearchInputError` that says what limit would do.
         """
         left = self.left() - held
         for plan in (BlockPlan(*sizes) for sizes in PLANS):
             if plan.scratch(dim) <= left:
                 return plan
-        least = self.total - left + BlockPlan(*PLANS[-1]).scratch(dim)
+        # once more the reserve: this search leaves memory behind that the next one finds in use
+        enough = self.total - left + BlockPlan(*PLANS[-1]).scratch(dim) + RESERVE
         raise SearchInputError(
             f"a memory limit of {show_bytes(self.total)} is too small to search {what}: "
             f"{show_bytes(resident_bytes())} are in use before it; "
-            f"the least that would work is {show_bytes(least, up=True)}"
+            f"at least {show_bytes(enough, up=True)} would work"
         )
 
 

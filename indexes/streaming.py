@@ -32,6 +32,7 @@ from indexes.validate import (
 
 LARGEST_NORM = 1 + NORM_TOLERANCE
 DEFAULT_PLAN = BlockPlan(BLOCK_ROWS, QUERY_BLOCK)
+STREAMED = "streamed"
 IN_MEMORY_SHARE = 0.5  # of what a memory limit leaves: more than that is streamed
 
 
@@ -79,7 +80,7 @@ class StreamedBackend:
 
     shard: Shard
     scan: StreamScan
-    name: str = "streamed"
+    name: str = STREAMED
 
     def topk(self, queries: NDArray[Any], k: int) -> TopK:
         """The k best rows; raises `indexes.errors.SearchInputError`."""

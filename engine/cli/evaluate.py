@@ -38,6 +38,23 @@ BOTH = "both"
     help="auto, faiss or numpy; the results are the same.",
 )
 @click.option(
+    "--distractors",
+    default="0",
+    metavar="N,...",
+    help="Numbers of distractors, ascending, such as 0,10k,100k,1M; every run is repeated at each.",
+)
+@click.option(
+    "--distractor-set",
+    metavar="NAME",
+    help="The set they are taken from (`itrstress distractors list`). Default: the only one there is.",
+)
+@click.option(
+    "--memory-limit",
+    metavar="SIZE",
+    help="Bound on the resident memory, libraries included, such as 1.5GiB. What is larger is streamed; "
+    "--backend numpy loads the least. Default: none.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -69,6 +86,9 @@ def command(
     direction: str,
     ties: str,
     backend: str,
+    distractors: str,
+    distractor_set: str | None,
+    memory_limit: str | None,
     out: Path | None,
     resamples: int,
     seed: int,
@@ -79,21 +99,31 @@ def command(
 ) -> None:
     """Search the galleries of STORE.h5, without and with every variant, and print what each one costs.
 
-    The originals are searched once a direction, a variant only in its own shard.
+    The originals are searched once a direction, a variant only in its own shard, distractors once for all
+    their numbers.
     """
     from engine.evaluate.atomic import output_folder
     from engine.evaluate.bootstrap import Resampling
+    from engine.evaluate.distractors import DistractorChoice
     from engine.evaluate.ranked_metrics import RankedMetrics
     from engine.evaluate.results import DIRECTIONS, RESULTS_FILE, write_results
     from engine.evaluate.run import evaluate_store
     from engine.report.console import ConsoleProgress, table_console
     from engine.report.table import results_table, timings_line
+    from engine.store.distractors import parse_sizes
     from engine.store.reader import open_store
+    from indexes.memory import MemoryLimit, parse_bytes
 
     if direction not in (*DIRECTIONS, BOTH):
         raise unknown_name("direction", direction, (*DIRECTIONS, BOTH))
     if relevance is not None and not ranked:
         raise InputError("--relevance belongs to --ranked; add it or leave it out")
+    choice = DistractorChoice(parse_sizes("--distractors", distractors), distractor_set)
+    if distractor_set is not None and not choice.positive:
+        raise InputError(
+            "--distractor-set belongs to --distractors; say how many, such as --distractors 0,10k"
+        )
+    limit = None if memory_limit is None else MemoryLimit(parse_bytes(memory_limit))
     with ExitStack() as stack:
         store = stack.enter_context(open_store(store_file))
         other = None if relevance is None else stack.enter_context(open_store(relevance))
@@ -109,6 +139,8 @@ def command(
             command=command_line(ctx),
             resampling=Resampling(resamples, seed),
             ranked=RankedMetrics(other) if ranked else None,
+            distractors=choice,
+            limit=limit,
         )
         if folder is not None:
             write_results(results, folder / RESULTS_FILE)

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from engine.errors import InputError
 from engine.evaluate import metrics
+from engine.evaluate.distractors import Distractors
 from engine.evaluate.gallery import Items, Queries, Relation, load_items
+from engine.evaluate.joined import Crowd, JoinedSearch
 from engine.evaluate.metrics import Outcome
 from engine.evaluate.outcomes import Answered, Asked, base_search_of, outcomes_table
 from engine.evaluate.progress import Advance, Progress, Silent
@@ -24,11 +26,14 @@ from engine.evaluate.stopwatch import Stopwatch
 from engine.evaluate.ties import DEFAULT_POLICY, Standing, TiePolicy, Top, tie_policy
 from engine.store.reader import Store
 from engine.store.schema import ORIGINAL, VariantRecord
+from indexes.memory import MemoryLimit
 from indexes.protocol import Origin, SearchBackend
 from indexes.registry import open_backend
+from indexes.streaming import STREAMED, open_limited
 
 UNDEFINED = {metrics.DROP_RATE: "recall@1 without the variant is 0"}
 LOAD, SEARCH_BASE, SEARCH_VARIANT, METRICS = "load", "search base", "search variant", "metrics"
+SEARCH_DISTRACTORS = "search distractors"
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,9 @@ class Valued:
     outcome: Outcome
 
     @classmethod
-    def under(cls, policy: TiePolicy, standing: Standing, top: Top) -> Valued:
+    def under(cls, policy: TiePolicy, joined: JoinedSearch) -> Valued:
         """Value every query."""
+        standing, top = joined.standing(), joined.leaders()
         return cls(standing, top, metrics.outcome(policy, standing, top))
 
     @property
@@ -50,16 +56,19 @@ class Valued:
         return float(metrics.tie_counts(self.standing, self.top)[metrics.TIED_QUERIES])
 
 
-def variant_metrics(before: Valued, after: Valued, items: Items) -> dict[str, float | None]:
-    """The metrics that every variant has."""
-    assert items.changed is not None
+def run_metrics(before: Valued, after: Valued, found: Found) -> dict[str, float | None]:
+    """The metrics of a run; those of losses and of fooling only where there is a variant to do so."""
     new = metrics.rank_metrics(after.outcome)
-    return {
-        **new,
-        metrics.DROP_RATE: metrics.drop_rate(metrics.recall(before.outcome.hits[1]), new[metrics.RECALL[1]]),
-        metrics.TIED_QUERIES: after.tied_queries,
-        metrics.CHANGED_RATE: metrics.changed_rate(items.changed),
-    }
+    values: dict[str, float | None] = dict(new)
+    if found.items is not None:
+        assert found.items.changed is not None
+        old_recall = metrics.recall(before.outcome.hits[1])
+        values[metrics.DROP_RATE] = metrics.drop_rate(old_recall, new[metrics.RECALL[1]])
+        values[metrics.CHANGED_RATE] = metrics.changed_rate(found.items.changed)
+    values[metrics.TIED_QUERIES] = after.tied_queries
+    if found.variant is not None:
+        values.update(metrics.fooled_metrics(after.outcome))
+    return values
 
 
 def check_changed(items: Items) -> None:
@@ -71,13 +80,46 @@ def check_changed(items: Items) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Found:
+    """All that was searched for one variant (or none); its runs among any number of distractors follow.
+
+    `queries` ask in `base`, `variant` and `crowds`. `before` and `crowds_before` are what the queries'
+    original forms find, the same objects where the queries are those. `crowds` have an entry a size.
+    """
+
+    queries: Queries
+    base: BaseSearch
+    before: BaseSearch
+    crowds: Mapping[int, Crowd]
+    crowds_before: Mapping[int, Crowd]
+    items: Items | None = None
+    record: VariantRecord | None = None
+    variant: VariantSearch | None = None
+
+    @property
+    def fakes(self) -> Items | None:
+        """The items in the gallery, of a gallery variant."""
+        return None if self.variant is None else self.items
+
+    def joined(self, distractors: int) -> JoinedSearch:
+        """The run's gallery."""
+        return JoinedSearch(self.base, self.crowds[distractors], self.variant)
+
+    def joined_before(self, distractors: int) -> JoinedSearch:
+        """The gallery without the variant."""
+        return JoinedSearch(self.before, self.crowds_before[distractors])
+
+
 @dataclass
 class DirectionSearch:
     """One direction of one store: holds the base search, so that it is done once for all variants.
 
     `ties` is a policy's name, `backend` a search backend's, `depth` how many rows are listed before counting
-    (never changes a result). The store must stay open. Raises `InputError` when the sets cannot be searched
-    in this direction.
+    (never changes a result). `distractors` are searched once, for all their sizes and all variants that leave
+    the queries alone. `limit` is for the memory of the process: a shard that does not fit well below it is
+    streamed. The store must stay open. Raises `InputError` when the sets cannot be searched in this
+    direction.
     """
 
     store: Store
@@ -87,7 +129,11 @@ class DirectionSearch:
     depth: int = DEFAULT_DEPTH
     progress: Progress = field(default_factory=Silent)
     backends: set[tuple[str, str]] = field(default_factory=set)
+    distractors: Distractors | None = None
+    limit: MemoryLimit | None = None
     _base: BaseSearch | None = None
+    _crowds: Mapping[int, Crowd] | None = None
+    _found: tuple[str | None, Found] | None = None
 
     @cached_property
     def policy(self) -> TiePolicy:
@@ -121,7 +167,11 @@ class DirectionSearch:
 
     def open(self, items: Items, origin: Origin) -> SearchBackend:
         """Open a shard of the gallery, and remember which backend and device it got."""
-        opened = open_backend(self.backend, items.shard(origin))
+        shard = items.shard(origin)
+        if self.limit is None:
+            opened = open_backend(self.backend, shard)
+        else:
+            opened = open_limited(self.backend, shard, self.limit)
         self.backends.add((opened.name, getattr(opened, "device", "cpu")))
         return opened
 
@@ -145,18 +195,50 @@ class DirectionSearch:
         """The progress of one search."""
         return self.progress.task(f"{self.direction} {name}", queries, "queries")
 
+    def crowds(self, queries: Queries, base: BaseSearch, watch: Stopwatch) -> Mapping[int, Crowd]:
+        """The distractors seen from some queries, at every size, none included."""
+        found = {0: Crowd.nobody(len(queries))}
+        if self.distractors is None:
+            return found
+        self.backends.add((STREAMED, "cpu"))
+        size = self.distractors.sizes[-1]
+        label = f"{self.direction} {queries.items.name}, {self.distractors.name}"
+        with watch.stage(SEARCH_DISTRACTORS), self.progress.task(label, size, "rows") as advance:
+            return found | self.distractors.search(queries, base.positive.score, self.limit, advance)
+
+    def crowds_of_originals(self, watch: Stopwatch) -> Mapping[int, Crowd]:
+        """The distractors seen from the original queries, searched when first asked for."""
+        if self._crowds is None:
+            self._crowds = self.crowds(self.queries, self.base(watch), watch)
+        return self._crowds
+
     def search_originals(self, queries: Queries, backend: SearchBackend) -> BaseSearch:
         """Search the originals for some queries."""
         with self.watched(queries.items.name, len(queries)) as advance:
             return search_base(queries, self.gallery, backend, depth=self.depth, advance=advance)
 
-    def run(self, variant: str | None, watch: Stopwatch) -> tuple[Run, pa.Table]:
+    def run(self, variant: str | None, watch: Stopwatch, distractors: int = 0) -> tuple[Run, pa.Table]:
         """One run (its timings and outcomes file still empty) and its per-query outcomes.
 
+        `distractors` is 0 or one of the sizes; after the first, sizes of the same variant cost no search.
         Raises `InputError` for an unknown variant or one whose items all equal their originals.
         """
+        if self._found is None or self._found[0] != variant:
+            self._found = variant, self.find(variant, watch)
+        found = self._found[1]
+        with watch.stage(METRICS):
+            before = Valued.under(self.policy, found.joined_before(distractors))
+            after = Valued.under(self.policy, found.joined(distractors))
+            return (
+                self.describe(found, before, after, distractors),
+                self.tabulate(found, before, after, distractors),
+            )
+
+    def find(self, variant: str | None, watch: Stopwatch) -> Found:
+        """Search what a variant needs, beside what was searched before."""
         if variant is None:
-            return self.run_base(watch)
+            base, crowds = self.base(watch), self.crowds_of_originals(watch)
+            return Found(self.queries, base, base, crowds, crowds)
         known = variant_sets(self.store, self.direction)
         if variant not in known:
             raise no_such_variant(self.store, variant, list(known))
@@ -165,67 +247,42 @@ class DirectionSearch:
         with watch.stage(LOAD):
             items = load_items(self.store, record.modality, variant)
         check_changed(items)
-        runs = {"gallery": self.run_gallery_variant, "query": self.run_query_variant}
-        return runs[record.side](items, record, watch)
+        search = {"gallery": self.find_gallery_variant, "query": self.find_query_variant}
+        return search[record.side](items, record, watch)
 
-    def run_base(self, watch: Stopwatch) -> tuple[Run, pa.Table]:
-        """The run without variant."""
-        base = self.base(watch)
-        with watch.stage(METRICS):
-            valued = Valued.under(self.policy, base.standing(), base.leaders())
-            values = {**metrics.rank_metrics(valued.outcome), metrics.TIED_QUERIES: valued.tied_queries}
-            run = self.describe(self.queries, valued, values)
-            table = self.tabulate(None, self.queries, base, valued, valued)
-        return run, table
-
-    def run_gallery_variant(
-        self, fakes: Items, record: VariantRecord, watch: Stopwatch
-    ) -> tuple[Run, pa.Table]:
-        """The run with a variant's items beside the originals."""
-        base = self.base(watch)
+    def find_gallery_variant(self, fakes: Items, record: VariantRecord, watch: Stopwatch) -> Found:
+        """Search a variant's items, which stand beside the originals."""
+        base, crowds = self.base(watch), self.crowds_of_originals(watch)
         with watch.stage(LOAD):
             backend = self.open(fakes, "adversarial")
         with watch.stage(SEARCH_VARIANT), self.watched(fakes.name, len(self.queries)) as advance:
             found = search_variant(
                 self.queries, base.positive.score, fakes, backend, depth=self.depth, advance=advance
             )
-        with watch.stage(METRICS):
-            before = Valued.under(self.policy, base.standing(), base.leaders())
-            after = Valued.under(self.policy, found.standing(base), found.leaders(base))
-            values = {**variant_metrics(before, after, fakes), **metrics.fooled_metrics(after.outcome)}
-            run = self.describe(self.queries, after, values, before, fakes, record)
-            table = self.tabulate(fakes.name, self.queries, base, before, after, fakes, found)
-        return run, table
+        return Found(self.queries, base, base, crowds, crowds, fakes, record, found)
 
-    def run_query_variant(
-        self, items: Items, record: VariantRecord, watch: Stopwatch
-    ) -> tuple[Run, pa.Table]:
-        """The run with a variant's items in place of the queries they were made from."""
-        originals = self.base(watch)
+    def find_query_variant(self, items: Items, record: VariantRecord, watch: Stopwatch) -> Found:
+        """Search for a variant's items, which ask in place of the queries they were made from."""
+        originals, crowds = self.base(watch), self.crowds_of_originals(watch)
         with watch.stage(LOAD):
             queries, position = replaced_queries(self.queries, items)
             backend = self.base_backend
         with watch.stage(SEARCH_VARIANT):
             found = self.search_originals(queries, backend)
-        with watch.stage(METRICS):
-            taken = originals.take(position)
-            before = Valued.under(self.policy, taken.standing(), taken.leaders())
-            after = Valued.under(self.policy, found.standing(), found.leaders())
-            values = variant_metrics(before, after, items)
-            run = self.describe(queries, after, values, before, items, record)
-            table = self.tabulate(items.name, queries, found, before, after)
-        return run, table
+        return Found(
+            queries=queries,
+            base=found,
+            before=originals.take(position),
+            crowds=self.crowds(queries, found, watch),
+            crowds_before={size: crowd.take(position) for size, crowd in crowds.items()},
+            items=items,
+            record=record,
+        )
 
-    def describe(
-        self,
-        queries: Queries,
-        valued: Valued,
-        values: Mapping[str, float | None],
-        before: Valued | None = None,
-        variant: Items | None = None,
-        record: VariantRecord | None = None,
-    ) -> Run:
+    def describe(self, found: Found, before: Valued, after: Valued, distractors: int) -> Run:
         """The run's record, timings and outcomes file still empty."""
+        variant, record, queries = found.items, found.record, found.queries
+        values = run_metrics(before, after, found)
         gallery: dict[Origin, int] = {"original": len(self.gallery)}
         left_out = {
             "queries_skipped": queries.items.skipped,
@@ -234,8 +291,10 @@ class DirectionSearch:
         }
         if variant is not None and record is not None:
             left_out |= {"variant_skipped": variant.skipped, "variant_has_no_item": len(record.left_out)}
-            if record.side == "gallery":
-                gallery["adversarial"] = len(variant)
+        if found.fakes is not None:
+            gallery["adversarial"] = len(found.fakes)
+        if distractors:
+            gallery["distractor"] = distractors
         name = None if variant is None else variant.name
         return Run(
             variant=name,
@@ -244,40 +303,41 @@ class DirectionSearch:
             queries=len(queries),
             gallery=gallery,
             positives=int(Relation.by_image(queries.image, self.gallery.image).counts.sum()),
-            metrics=dict(values),
+            metrics=values,
             undefined={key: UNDEFINED[key] for key, value in values.items() if value is None},
-            base=None if before is None else metrics.rank_metrics(before.outcome),
+            base=None if variant is None else metrics.rank_metrics(before.outcome),
             ties=self.policy.name,
-            tied=metrics.tie_counts(valued.standing, valued.top),
+            tied=metrics.tie_counts(after.standing, after.top),
             changed_rate=values.get(metrics.CHANGED_RATE),
             left_out=left_out,
             timings={},
             outcomes=None,
-            key=run_key(self.store, self.direction, name, self.ties),
+            key=self.key(name, distractors),
+            distractors=distractors,
         )
 
-    def tabulate(
-        self,
-        variant: str | None,
-        queries: Queries,
-        base: BaseSearch,
-        before: Valued,
-        after: Valued,
-        fakes: Items | None = None,
-        found: VariantSearch | None = None,
-    ) -> pa.Table:
-        """The per-query outcomes; `base` is the search of the originals by `queries`."""
-        asked = Asked(self.direction, variant, queries, self.original_ids, self.image_ids)
+    def key(self, variant: str | None, distractors: int = 0) -> dict[str, str]:
+        """What the outcome of a run depends on."""
+        crowd = None
+        if distractors:
+            assert self.distractors is not None
+            crowd = self.distractors.key(distractors)
+        return run_key(self.store, self.direction, variant, self.ties, crowd)
+
+    def tabulate(self, found: Found, before: Valued, after: Valued, distractors: int) -> pa.Table:
+        """The per-query outcomes."""
+        name = None if found.items is None else found.items.name
+        asked = Asked(self.direction, name, found.queries, self.original_ids, self.image_ids)
         answered = Answered(
             gallery=self.gallery,
-            base=base,
+            joined=found.joined(distractors),
             standing=after.standing,
             top=after.top,
             outcome=after.outcome,
             base_standing=before.standing,
             base_ranks=before.outcome.ranks,
-            fakes=fakes,
-            variant=found,
+            fakes=found.fakes,
+            distractors="" if self.distractors is None else self.distractors.name,
         )
         return outcomes_table(asked, answered)
 

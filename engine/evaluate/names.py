@@ -32,6 +32,7 @@ def safe_name(name: str) -> str:
     )
 
 
-def run_name(variant: str | None, direction: Direction) -> str:
+def run_name(variant: str | None, direction: Direction, distractors: int = 0) -> str:
     """The name of a run's files, without extension."""
-    return f"{BASE_NAME if variant is None else safe_name(variant)}.{direction}"
+    name = f"{BASE_NAME if variant is None else safe_name(variant)}.{direction}"
+    return f"{name}.{distractors}-distractors" if distractors else name

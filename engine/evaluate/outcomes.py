@@ -12,13 +12,15 @@ query_id, query_row                          the original that asks: its id and 
 query_image_id                               the image of the query: the cluster of a bootstrap
 above, tied, tied_positives                  where the best positive stands (`Standing` in `ties`)
 rank                                         of the best positive, under the run's tie policy
-base_above, base_tied, base_tied_positives,  the same for the query's original form among the originals
-base_rank
+base_above, base_tied, base_tied_positives,  the same for the query's original form, without the
+base_rank                                    variant's items
 positive_id, positive_score                  the best positive (lowest row of equals), its exact score
 top_id, top_score                            the first row listed (originals first among equals), its score
-top_origin, top_image_id                     "original" or "adversarial"; the image it belongs to
+top_origin, top_image_id                     "original", "adversarial" or "distractor"; the image it belongs
+                                             to, null for a distractor (its id is set:row)
 top_is_own_fake                              whether it is a fake made from the query's image
-top_genuine, top_adversarial, top_own_fakes  rows that share the top score, own fakes also as adversarial
+top_genuine, top_adversarial, top_own_fakes  rows that share the top score; distractors are genuine, own
+                                             fakes are adversarial too
 fooled, fooled_by_own                        share of IR@1 in [0, 1] and its part from own fakes (tie policy)
 fake_id, fake_score                          the best adversarial row (lowest row of equals), its score
 own_fake_id, own_fake_score                  the same among fakes of the query's image
@@ -39,9 +41,10 @@ from numpy.typing import NDArray
 from engine.errors import InputError
 from engine.evaluate.atomic import write_atomically
 from engine.evaluate.gallery import Items, Queries
+from engine.evaluate.joined import ORIGINS, JoinedSearch
 from engine.evaluate.metrics import Outcome
 from engine.evaluate.results import Direction
-from engine.evaluate.search import NO_ROW, BaseSearch, Best, VariantSearch
+from engine.evaluate.search import NO_ROW, BaseSearch, Best
 from engine.evaluate.ties import Standing, Top
 from indexes.protocol import Counts
 
@@ -98,19 +101,19 @@ class Asked:
 class Answered:
     """What a run found for its queries, with the items that its row numbers count.
 
-    `standing`, `top` and `outcome` are of the run's gallery, `base_standing` and `base_ranks` of the
-    originals'. `fakes` and `variant` are those of a gallery variant.
+    `standing`, `top` and `outcome` are of the run's gallery, `base_standing` and `base_ranks` of the same
+    without the variant's items. `fakes` are those of a gallery variant, `distractors` the name of their set.
     """
 
     gallery: Items
-    base: BaseSearch
+    joined: JoinedSearch
     standing: Standing
     top: Top
     outcome: Outcome
     base_standing: Standing
     base_ranks: NDArray[np.float64]
     fakes: Items | None = None
-    variant: VariantSearch | None = None
+    distractors: str = ""
 
 
 def outcomes_table(asked: Asked, answered: Answered) -> pa.Table:
@@ -145,33 +148,23 @@ def rank_columns(answered: Answered) -> dict[str, object]:
         "base_tied": base.tied,
         "base_tied_positives": base.tied_positives,
         "base_rank": answered.base_ranks,
-        "positive_id": pick(answered.gallery.ids, answered.base.positive.row),
-        "positive_score": answered.base.positive.score,
+        "positive_id": pick(answered.gallery.ids, answered.joined.base.positive.row),
+        "positive_score": answered.joined.base.positive.score,
     }
 
 
 def top_columns(asked: Asked, answered: Answered) -> dict[str, object]:
     """The first row listed, and who shares its score."""
-    base_top, top = answered.base.top, answered.top
-    ids, score, image = (
-        pick(answered.gallery.ids, base_top.row),
-        base_top.score,
-        answered.gallery.image[base_top.row],
-    )
-    wins = np.zeros(len(ids), dtype=np.bool_)
-    if answered.fakes is not None and answered.variant is not None:
-        variant_top = answered.variant.top
-        wins = answered.variant.wins(answered.base)
-        fake_ids = pick(answered.fakes.ids, variant_top.row)
-        ids = [fake if won else own for own, fake, won in zip(ids, fake_ids, wins.tolist(), strict=True)]
-        score = np.where(wins, variant_top.score, score)
-        image = np.where(wins, answered.fakes.image[variant_top.row], image)
+    joined, top = answered.joined, answered.top
+    origin = joined.first_origin()
+    ids, image = first_listed(answered, origin)
+    is_fake = origin == ORIGINS.index("adversarial")
     return {
         "top_id": ids,
-        "top_score": score,
-        "top_origin": ["adversarial" if won else "original" for won in wins.tolist()],
+        "top_score": joined.top_score,
+        "top_origin": [ORIGINS[place] for place in origin.tolist()],
         "top_image_id": pick(asked.image_ids, image),
-        "top_is_own_fake": wins & (image == asked.queries.image),
+        "top_is_own_fake": is_fake & (image == asked.queries.image),
         "top_genuine": top.genuine,
         "top_adversarial": top.adversarial,
         "top_own_fakes": top.own,
@@ -180,11 +173,35 @@ def top_columns(asked: Asked, answered: Answered) -> dict[str, object]:
     }
 
 
+def first_listed(answered: Answered, origin: NDArray[np.int64]) -> tuple[list[str | None], NDArray[np.int64]]:
+    """Ids of the first rows listed, and the rows of their images: int64 [queries], `NO_ROW` for distractors.
+
+    `origin` int64 [queries] are places in `ORIGINS`.
+    """
+    ids: list[str | None] = [None] * len(origin)
+    image = np.full(len(origin), NO_ROW)
+    for place, (top, items) in enumerate(
+        zip(answered.joined.tops, (answered.gallery, answered.fakes, None), strict=True)
+    ):
+        number = np.flatnonzero(origin == place)
+        if top is None or not len(number):
+            continue
+        rows = top.row[number]
+        if items is None:
+            names: list[str | None] = [f"{answered.distractors}:{row}" for row in rows.tolist()]
+        else:
+            names, image[number] = pick(items.ids, rows), items.image[rows]
+        for query, name in zip(number.tolist(), names, strict=True):
+            ids[query] = name
+    return ids, image
+
+
 def fake_columns(answered: Answered, count: int) -> dict[str, object]:
     """The best fake of all and the best of the query's own image."""
-    if answered.fakes is None or answered.variant is None:
+    variant = answered.joined.variant
+    if answered.fakes is None or variant is None:
         return dict.fromkeys(("fake_id", "fake_score", "own_fake_id", "own_fake_score"), [None] * count)
-    ids, top, own = answered.fakes.ids, answered.variant.top, answered.variant.own
+    ids, top, own = answered.fakes.ids, variant.top, variant.own
     return {
         "fake_id": pick(ids, top.row),
         "fake_score": top.score,

@@ -64,8 +64,12 @@ def provenance(
     config: Mapping[str, Any],
     seeds: Mapping[str, int],
     searched_by: Iterable[tuple[str, str]],
+    more_sets: Iterable[SetRecord] = (),
 ) -> Provenance:
-    """The provenance of results from a store, made now; `searched_by` are names and devices of backends."""
+    """The provenance of results from a store, made now.
+
+    `searched_by` are names and devices of backends, `more_sets` those that took part beside the store's.
+    """
     header = store.header
     searched = sorted(searched_by)
     return Provenance(
@@ -79,7 +83,7 @@ def provenance(
         corpus_name=header.corpus_name,
         corpus_fingerprint=header.corpus_fingerprint,
         normalisation=header.normalisation,
-        sets=tuple(set_record(info) for info in sets),
+        sets=(*(set_record(info) for info in sets), *more_sets),
         versions=package_versions(),
         backend=join_words(name for name, _ in searched),
         device=join_words(device for _, device in searched),

@@ -84,13 +84,14 @@ class Bootstrap(Record):
 class Run(Record):
     """Queries x gallery -> metrics, for one variant (None: none) and one direction.
 
-    `gallery` counts rows by origin, `positives` all relevant pairs. `metrics` has the keys of
-    `engine.evaluate.metrics`; a value of None is undefined and `undefined` says why. `base` has the rank
-    metrics of the same queries without the variant. `intervals` are the bounds of metrics and `bootstrap` how
-    they were made (`engine.evaluate.bootstrap`); empty and None when they were not. `tied` counts the queries
-    whose value depends on the tie policy, by decision. `changed_rate` is in percent. `left_out` counts what
-    did not take part, by reason. `timings` are seconds by stage. `outcomes` names the Parquet file, relative
-    to this one. `key` identifies everything the outcome depends on (see `engine.evaluate.run.run_key`).
+    `gallery` counts rows by origin, `distractors` says how many of them are of the distractor set,
+    `positives` all relevant pairs. `metrics` has the keys of `engine.evaluate.metrics`; a value of None is
+    undefined and `undefined` says why. `base` has the rank metrics of the same queries without the variant,
+    among the same distractors. `intervals` are the bounds of metrics and `bootstrap` how they were made
+    (`engine.evaluate.bootstrap`); empty and None when they were not. `tied` counts the queries whose value
+    depends on the tie policy, by decision. `changed_rate` is in percent. `left_out` counts what did not take
+    part, by reason. `timings` are seconds by stage. `outcomes` names the Parquet file, relative to this one.
+    `key` identifies everything the outcome depends on (see `engine.evaluate.sets.run_key`).
     """
 
     variant: str | None
@@ -109,6 +110,7 @@ class Run(Record):
     timings: dict[str, float]
     outcomes: str | None
     key: dict[str, str]
+    distractors: int = 0
     intervals: dict[str, tuple[float, float]] = {}
     bootstrap: Bootstrap | None = None
 
@@ -121,9 +123,10 @@ class Results(Record):
     runs: tuple[Run, ...]
     timings: dict[str, float]
 
-    def find(self, variant: str | None, direction: Direction) -> Run | None:
-        """The run of a variant in a direction; None when there is none."""
-        found = (run for run in self.runs if (run.variant, run.direction) == (variant, direction))
+    def find(self, variant: str | None, direction: Direction, distractors: int = 0) -> Run | None:
+        """The run of a variant in a direction among so many distractors; None when there is none."""
+        wanted = (variant, direction, distractors)
+        found = (run for run in self.runs if (run.variant, run.direction, run.distractors) == wanted)
         return next(found, None)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
+from engine.errors import InputError
 from engine.evaluate.bootstrap import DEFAULT_RESAMPLING, Resampling, with_statistics
 from engine.evaluate.direction import DirectionSearch
+from engine.evaluate.distractors import NO_DISTRACTORS, DistractorChoice, open_distractors
 from engine.evaluate.names import run_name
 from engine.evaluate.outcomes import write_outcomes
 from engine.evaluate.progress import Progress, Silent
@@ -19,6 +22,7 @@ from engine.evaluate.sets import check_variants, sets_of, variant_sets
 from engine.evaluate.stopwatch import Stopwatch, add_timings
 from engine.evaluate.ties import DEFAULT_POLICY, tie_policy
 from engine.store.reader import Store
+from indexes.memory import MemoryLimit
 
 LISTS, STATISTICS, WRITE = "lists", "statistics", "write"
 
@@ -29,13 +33,14 @@ def execute(
     outcomes: Path | None,
     resampling: Resampling,
     ranked: RankedMetrics | None = None,
+    distractors: int = 0,
 ) -> Run:
     """One run with intervals and timings; its per-query outcomes go to the file, when one is named.
 
-    `ranked` adds the metrics that need another search.
+    `ranked` adds the metrics that need another search, which knows nothing of distractors.
     """
     watch = Stopwatch()
-    run, table = search.run(variant, watch)
+    run, table = search.run(variant, watch, distractors)
     more: dict[str, Values] = {}
     if ranked is not None:
         with watch.stage(LISTS):
@@ -63,29 +68,52 @@ def evaluate_store(
     command: Sequence[str] = (),
     resampling: Resampling = DEFAULT_RESAMPLING,
     ranked: RankedMetrics | None = None,
+    distractors: DistractorChoice = NO_DISTRACTORS,
+    limit: MemoryLimit | None = None,
 ) -> Results:
     """Evaluate a store: without variant, then with each one, in every direction.
 
     `variants` are names of the store's sets (None: all that it holds; one that plays no part in a direction
     is passed over there). `outcomes` is an existing folder for the per-query Parquet files (None: none are
     written). `checkpoint` is the name shown (None: the encoder's spec), `resampling` how intervals are drawn,
-    `ranked` what is measured on lists (None: nothing).
+    `ranked` what is measured on lists (None: nothing). Every run is repeated at every size of `distractors`,
+    which are searched once. `limit` bounds the memory of the process.
     Raises `InputError` for unknown variants, incomplete or missing sets, and
-    `indexes.errors.SearchInputError` for an unknown backend.
+    `indexes.errors.SearchInputError` for an unknown backend or a limit too small.
     """
     tie_policy(ties)
     check_variants(store, variants or (), directions)
+    if ranked is not None and distractors.positive:
+        raise InputError("--ranked lists no distractors; leave one of --ranked and --distractors out")
     runs: list[Run] = []
     backends: set[tuple[str, str]] = set()
-    for direction in directions:
-        search = DirectionSearch(store, direction, ties, backend, depth, progress or Silent())
-        known = variant_sets(store, direction)
-        chosen = [name for name in dict.fromkeys(known if variants is None else variants) if name in known]
-        for variant in (None, *chosen):
-            file = None if outcomes is None else outcomes / f"{run_name(variant, direction)}.parquet"
-            runs.append(execute(search, variant, file, resampling, ranked))
-        backends |= search.backends
-    config = {"variants": None if variants is None else list(variants), "directions": list(directions)}
+    with open_distractors(store, distractors, directions) as crowds:
+        records = [one.record() for one in crowds.values()]
+        for direction in directions:
+            search = DirectionSearch(
+                store,
+                direction,
+                ties,
+                backend,
+                depth,
+                progress or Silent(),
+                distractors=crowds.get(direction),
+                limit=limit,
+            )
+            known = variant_sets(store, direction)
+            chosen = [
+                name for name in dict.fromkeys(known if variants is None else variants) if name in known
+            ]
+            for variant, size in product((None, *chosen), distractors.sizes):
+                name = f"{run_name(variant, direction, size)}.parquet"
+                file = None if outcomes is None else outcomes / name
+                runs.append(execute(search, variant, file, resampling, ranked, size))
+            backends |= search.backends
+    config = {
+        "variants": None if variants is None else list(variants),
+        "directions": list(directions),
+        "distractors": list(distractors.sizes),
+    }
     return Results(
         provenance=provenance(
             store,
@@ -93,9 +121,11 @@ def evaluate_store(
             checkpoint=checkpoint or store.header.encoder_spec,
             command=command,
             config={**config, "ties": ties, "backend": backend, "depth": depth}
-            | ({} if ranked is None else {"relevance": ranked.relevance}),
+            | ({} if ranked is None else {"relevance": ranked.relevance})
+            | ({} if limit is None else {"memory_limit": limit.total}),
             seeds=seeds_of(run.variant for run in runs if run.variant is not None),
             searched_by=backends,
+            more_sets=records,
         ),
         runs=tuple(runs),
         timings=add_timings(run.timings for run in runs),

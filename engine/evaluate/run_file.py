@@ -34,6 +34,8 @@ from engine.evaluate.names import safe_name
 from engine.evaluate.results import DIRECTIONS, Direction, Record, shorten
 from engine.evaluate.ties import DEFAULT_POLICY, TiePolicyName
 from engine.variants.registry import make_variant, variant_families
+from indexes.errors import SearchInputError
+from indexes.memory import parse_bytes
 from indexes.registry import BACKENDS
 
 LARGEST_FILE = 1 << 20
@@ -84,7 +86,7 @@ class RunFile(Record):
 
     `variants` are specs of `engine.variants.registry`; `seed` is given to those that take a seed and do not
     name one, and draws the `resamples` of the intervals (0: none). `stores` is the folder of the stores, one
-    a checkpoint, `out` that of the results.
+    a checkpoint, `out` that of the results. `memory_limit`, such as 1.5GiB, is for searches.
     """
 
     checkpoints: Annotated[tuple[CheckpointSpec, ...], Field(min_length=1)]
@@ -99,6 +101,7 @@ class RunFile(Record):
     device: Text = "auto"
     batch_size: Count = DEFAULT_BATCH_SIZE
     workers: Count = Field(default_factory=default_workers)
+    memory_limit: Text | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     skip_unreadable: bool = False
     resamples: Annotated[int, Field(ge=0)] = DEFAULT_RESAMPLES
@@ -249,10 +252,10 @@ class Document:
 
     @contextmanager
     def placing(self, place: Place) -> Iterator[None]:
-        """Put file and line before an `InputError` that is raised inside."""
+        """Put file and line before an error of input that is raised inside."""
         try:
             yield
-        except InputError as error:
+        except (InputError, SearchInputError) as error:
             raise self.at(place, error) from error
 
     def problem(self, error: ValidationError) -> InputError:
@@ -331,6 +334,9 @@ def check_specs(run_file: RunFile, document: Document) -> None:
     for number, spec in enumerate(run_file.variants):
         with document.placing(("variants", number)):
             make_variant(spec)
+    if run_file.memory_limit is not None:
+        with document.placing(("memory_limit",)):
+            parse_bytes(run_file.memory_limit)
 
 
 def check_names(run_file: RunFile, document: Document) -> None:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from engine.evaluate.gallery import Items, Queries, Relation, gather
 from engine.evaluate.progress import Advance
-from engine.evaluate.ties import Standing, Top
 from indexes.exact import exact_scores
 from indexes.protocol import Counts, RowSource, SearchBackend, TopK
 
@@ -45,15 +44,6 @@ class BaseSearch:
     counts: Counts
     top: Best
 
-    def standing(self) -> Standing:
-        """Where the best positive stands among the originals."""
-        return Standing(self.counts.above, self.counts.tied, self.positive.tied)
-
-    def leaders(self) -> Top:
-        """The rows at the top: originals only."""
-        none = np.zeros_like(self.top.tied)
-        return Top(self.top.tied, none, none)
-
     def take(self, queries: NDArray[np.int64]) -> BaseSearch:
         """The same for some of the queries, int64 [n]."""
         return BaseSearch(
@@ -70,25 +60,6 @@ class VariantSearch:
     counts: Counts
     top: Best
     own: Best
-
-    def standing(self, base: BaseSearch) -> Standing:
-        """Where the best positive stands in base + variant."""
-        counts = base.counts + self.counts
-        return Standing(counts.above, counts.tied, base.positive.tied)
-
-    def leaders(self, base: BaseSearch) -> Top:
-        """The rows at the top of base + variant."""
-        score = np.maximum(base.top.score, self.top.score)
-        return Top(
-            genuine=np.where(base.top.score == score, base.top.tied, 0),
-            adversarial=np.where(self.top.score == score, self.top.tied, 0),
-            own=np.where(self.own.score == score, self.own.tied, 0),
-        )
-
-    def wins(self, base: BaseSearch) -> NDArray[np.bool_]:
-        """bool [queries]: the first row listed is adversarial (originals come first among equal scores)."""
-        wins: NDArray[np.bool_] = self.top.score > base.top.score
-        return wins
 
 
 def search_base(

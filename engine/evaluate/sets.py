@@ -58,11 +58,13 @@ def no_such_variant(store: Store, name: str, known: Sequence[str]) -> InputError
     return InputError(f"{store.path}: {unknown_name('variant', name, known)}")
 
 
-def run_key(store: Store, direction: Direction, variant: str | None, ties: str) -> dict[str, str]:
+def run_key(
+    store: Store, direction: Direction, variant: str | None, ties: str, distractors: str | None = None
+) -> dict[str, str]:
     """What the outcome of a run depends on, part by part: equal parts give equal metrics and outcomes.
 
     The backend, the device and the depth are no parts: they cannot change a score or an order
-    (`indexes/README.md`).
+    (`indexes/README.md`). `distractors` is what `engine.evaluate.distractors.Distractors.key` says.
     """
     infos = {
         "queries": find_set(store, QUERY_MODALITY[direction], ORIGINAL),
@@ -78,6 +80,7 @@ def run_key(store: Store, direction: Direction, variant: str | None, ties: str) 
         "corpus": store.header.corpus_fingerprint,
         "dtype": store.header.dtype,
         **{part: f"{info.content_key}, {info.skipped} skipped" for part, info in infos.items()},
+        **({} if distractors is None else {"distractors": distractors}),
     }
 
 

@@ -41,6 +41,7 @@ from engine.store.embed import embed
 from engine.store.reader import Store, open_store
 from engine.variants.registry import make_variant
 from indexes.errors import SearchInputError
+from indexes.memory import MemoryLimit, parse_bytes
 from indexes.registry import BACKENDS
 
 CHECKPOINT_FAILURES = (ItrstressError, OSError, RuntimeError, ValueError)
@@ -206,8 +207,14 @@ class CheckpointSweep:
             self.progress.note(f"{self.name} {direction}: {there} of {len(names)} runs are finished")
         if not missing:
             return [one for one in finished.values() if one is not None]
+        limit = self.run_file.memory_limit
         search = DirectionSearch(
-            store, direction, self.run_file.ties, self.run_file.backend, progress=self.progress
+            store,
+            direction,
+            self.run_file.ties,
+            self.run_file.backend,
+            progress=self.progress,
+            limit=None if limit is None else MemoryLimit(parse_bytes(limit)),
         )
         if finished[None] is not None:
             search.adopt(read_outcomes(self.file(direction, None, ".parquet")))

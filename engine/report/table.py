@@ -111,6 +111,11 @@ class DirectionTable:
         return any(run.intervals for _, runs in self.sections for run in runs)
 
     @property
+    def has_distractors(self) -> bool:
+        """Whether any run has."""
+        return any(run.distractors for _, runs in self.sections for run in runs)
+
+    @property
     def title(self) -> str:
         """Who asks for what, and how many."""
         runs = [run for _, runs in self.sections for run in runs]
@@ -120,7 +125,11 @@ class DirectionTable:
 
     def table(self, gap: int, *, intervals: bool) -> Table:
         """The table with `gap` more columns between the numbers."""
-        columns = (*self.columns, *(INTERVAL_COLUMNS if intervals else ()))
+        columns = (
+            *((DISTRACTORS,) if self.has_distractors else ()),
+            *self.columns,
+            *(INTERVAL_COLUMNS if intervals else ()),
+        )
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
         if self.named:
             table.add_column("checkpoint", overflow="fold", min_width=8)
@@ -176,6 +185,15 @@ def median_rank(run: Run) -> str:
     return f"{run.metrics[metrics.MEDIAN_RANK]:g}"
 
 
+def short_number(number: int) -> str:
+    """A number of rows as the option takes it: 10k, 1.5M; as it is where that would lose digits."""
+    for factor, letter in ((10**6, "M"), (10**3, "k")):
+        if number >= factor and number % (factor // 10) == 0:
+            return f"{number / factor:g}{letter}"
+    return str(number)
+
+
+DISTRACTORS = Column("distr.", lambda run: short_number(run.distractors))
 MAIN_COLUMNS = (
     Column("R@1", recall_at_1),
     Column("R@5", percent(metrics.RECALL[5])),
