@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -22,6 +23,9 @@ SHOWN_CHARACTERS = 60
 @dataclass(frozen=True)
 class Rococo:
     """The adversarial captions of a RoCOCO file (its last five captions an image), as published.
+
+    The name of the variant has the file's name alone; what every item says of its change has the file's
+    SHA-256 too.
 
     FILE is the rest of the spec, colons included. It fits any corpus with the file's originals: the same
     images with the same captions in the same order (the file itself, or the list of originals it was made
@@ -47,7 +51,8 @@ class Rococo:
         """
         originals, adversarials = read_rococo(self.file, corpus.normalisation)
         _check_originals(corpus, originals, self.file)
-        items = tuple(self._item(corpus, adversarial) for adversarial in adversarials)
+        digest = hashlib.sha256(self.file.read_bytes()).hexdigest()
+        items = tuple(self._item(corpus, adversarial, digest) for adversarial in adversarials)
         with_item = {item.source for item in items}
         left_out = {
             row: "the file has no adversarial caption for it"
@@ -56,11 +61,16 @@ class Rococo:
         }
         return require_change(self.name, VariantItems(items, left_out))
 
-    def _item(self, corpus: Corpus, adversarial: AdversarialCaption) -> VariantItem:
+    def _item(self, corpus: Corpus, adversarial: AdversarialCaption, digest: str) -> VariantItem:
         original = corpus.captions[adversarial.original]
         changed = same_form(original.text) != same_form(adversarial.text)
         replaced = replaced_words(original.text, adversarial.text) if changed else ()
-        change = {"policy": "published", "file": self.file.name, "replaced": [asdict(r) for r in replaced]}
+        change = {
+            "policy": "published",
+            "file": self.file.name,
+            "sha256": digest,
+            "replaced": [asdict(one) for one in replaced],
+        }
         return VariantItem(
             f"{original.id}@{self.name}", adversarial.original, adversarial.text, changed, change
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,14 @@ def test_items_follow_the_file_and_a_sixth_original_is_left_out(rococo: Path) ->
     assert list(outcome.left_out) == [10]
     assert len({item.id for item in outcome.items}) == 10
     assert all(item.id.endswith("@rococo:my:set") for item in outcome.items)
+
+
+def test_items_say_which_file_they_are_of_by_its_bytes(rococo: Path) -> None:
+    digest = hashlib.sha256(rococo.read_bytes()).hexdigest()
+    outcome = apply(rococo, rococo, reader="rococo")
+    assert {(item.change["file"], item.change["sha256"]) for item in outcome.items} == {
+        ("my:set.json", digest)
+    }
 
 
 def test_tokenising_alone_is_no_change(rococo: Path) -> None:
