@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.evaluate import metrics
 from engine.evaluate.ties import Standing, Top, tie_policy
@@ -70,3 +72,30 @@ def test_a_query_counted_as_undecided_is_one_where_policies_differ(policy: str) 
     other = metrics.outcome(tie_policy(policy), one, at_top)
     assert np.array_equal(other.ranks, reference.ranks)
     assert np.array_equal(other.fooled, reference.fooled)
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[Standing, Top]:
+    """One query: where its positive stands, and what is at the top."""
+    above, positives, others = draw(st.integers(0, 12)), draw(st.integers(1, 3)), draw(st.integers(0, 12))
+    genuine, adversarial = draw(
+        st.tuples(st.integers(0, 3), st.integers(0, 3)).filter(lambda counts: sum(counts) > 0)
+    )
+    own = draw(st.integers(0, adversarial))
+    return standing([above], [positives + others], [positives]), top([genuine], [adversarial], [own])
+
+
+@given(situations())
+def test_a_decision_is_counted_as_undecided_exactly_when_policies_differ(
+    situation: tuple[Standing, Top],
+) -> None:
+    results = [
+        metrics.outcome(tie_policy(name), *situation) for name in ("optimistic", "pessimistic", "expected")
+    ]
+    values = {
+        "rank": {float(one.ranks[0]) for one in results},
+        **{f"recall@{k}": {float(one.hits[k][0]) for one in results} for k in (1, 5, 10)},
+        "incorrect_recall@1": {float(one.fooled[0]) for one in results},
+    }
+    differ = {decision: int(len(found) > 1) for decision, found in values.items()}
+    assert metrics.tie_counts(*situation) == {**differ, "tied_queries": max(differ.values())}
