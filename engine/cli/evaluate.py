@@ -9,6 +9,9 @@ import click
 
 from engine.cli.command_line import command_line
 from engine.errors import InputError, unknown_name
+from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED, Resampling
+from engine.evaluate.ties import DEFAULT_POLICY, POLICIES
+from indexes.registry import BACKENDS
 
 BOTH = "both"
 
@@ -25,17 +28,17 @@ BOTH = "both"
 @click.option("--direction", default=BOTH, show_default=True, metavar="NAME", help="i2t, t2i or both.")
 @click.option(
     "--ties",
-    default="expected",
+    default=DEFAULT_POLICY,
     show_default=True,
     metavar="POLICY",
-    help="What a query with tied rows is worth: optimistic, pessimistic or expected.",
+    help=f"What a query with tied rows is worth: {', '.join(POLICIES)}.",
 )
 @click.option(
     "--backend",
     default="auto",
     show_default=True,
     metavar="NAME",
-    help="auto, faiss or numpy; the results are the same.",
+    help=f"{', '.join(BACKENDS)}; the results are the same.",
 )
 @click.option(
     "--distractors",
@@ -63,12 +66,14 @@ BOTH = "both"
 @click.option(
     "--resamples",
     type=click.IntRange(min=0),
-    default=1000,
+    default=DEFAULT_RESAMPLES,
     show_default=True,
     metavar="N",
     help="Bootstrap resamples of whole images for the 95% intervals; 0: none.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the resamples.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=DEFAULT_SEED, show_default=True, help="Of the resamples."
+)
 @click.option("--ranked", is_flag=True, help="Add set recall and DCG@10; one more search a run.")
 @click.option(
     "--relevance",
@@ -103,7 +108,6 @@ def command(
     their numbers.
     """
     from engine.evaluate.atomic import output_folder
-    from engine.evaluate.bootstrap import Resampling
     from engine.evaluate.distractors import DistractorChoice
     from engine.evaluate.ranked_metrics import RankedMetrics
     from engine.evaluate.results import DIRECTIONS, RESULTS_FILE, write_results

@@ -2,7 +2,7 @@
 
     checkpoints:                 # specs, or mappings with a model and a name
       - open_clip:ViT-B-32:openai
-      - {model: "open_clip:ViT-B-32:epoch_9.pt", name: epoch 9, preprocess: clip}
+      - {model: "open_clip:ViT-B-32:epoch_9.pt", name: epoch 9, preprocess: openai}
     corpus: {path: dataset_coco.json, images: val2014, split: test, normalisation: raw}
     variants: ["rococo:same_concept.json", "mix:0.9:seed=1"]
     directions: [i2t, t2i]
@@ -27,6 +27,7 @@ from pydantic import BaseModel, Field, ValidationError
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT
 from engine.corpus.registry import READERS
+from engine.encoders.preprocess import parse_preprocess
 from engine.encoders.registry import DEFAULT_BATCH_SIZE, PRECISIONS, parse_spec
 from engine.errors import InputError, unknown_name
 from engine.evaluate.bootstrap import DEFAULT_RESAMPLES
@@ -318,7 +319,7 @@ def resolve_variant(spec: str, folder: Path) -> str:
 
 
 def check_specs(run_file: RunFile, document: Document) -> None:
-    """Raise `InputError` for a name that no registry holds, and for a model or variant that is no spec."""
+    """Raise `InputError` for a name that no registry holds, and for what is no spec of its kind."""
     named: tuple[tuple[Place, str, str | None, Iterable[str]], ...] = (
         (("backend",), "search backend", run_file.backend, BACKENDS),
         (("precision",), "precision", run_file.precision, PRECISIONS),
@@ -331,6 +332,8 @@ def check_specs(run_file: RunFile, document: Document) -> None:
     for number, checkpoint in enumerate(run_file.checkpoints):
         with document.placing(("checkpoints", number)):
             parse_spec(checkpoint.model)
+            if checkpoint.preprocess is not None:
+                parse_preprocess(checkpoint.preprocess)
     for number, spec in enumerate(run_file.variants):
         with document.placing(("variants", number)):
             make_variant(spec)

@@ -17,6 +17,7 @@ from engine.evaluate.stopwatch import TOTAL
 ROOMY = 100  # from this many columns on there is space between the numbers
 WIDE = 150  # from this many on there is space for intervals
 NOTHING = "-"
+NO_ITEM = "variant_has_no_item"  # in the `left_out` of a run
 NO_VARIANT = "(none)"
 ASKS: Mapping[Direction, str] = {
     "i2t": "images ask for captions",
@@ -48,14 +49,14 @@ def results_table(results: Results, *, intervals: bool = False) -> RenderableTyp
     Intervals are shown on consoles of `WIDE` columns and more, with `intervals` on all.
     """
     shown = tables([results], COLUMNS, named=False, intervals=intervals)
-    return Group(*shown, reading(results.runs, full=True))
+    return Group(*shown, *left_out(results.runs), reading(results.runs, full=True))
 
 
 def checkpoints_table(results: Sequence[Results], *, intervals: bool = False) -> RenderableType:
     """One table a direction with the runs of several checkpoints, and how to read them; see above."""
     runs = [run for one in results for run in one.runs]
     shown = tables(results, MAIN_COLUMNS, named=True, intervals=intervals)
-    return Group(*shown, reading(runs, full=False))
+    return Group(*shown, *left_out(runs), reading(runs, full=False))
 
 
 def timings_line(results: Results) -> str:
@@ -80,6 +81,13 @@ def tables(
 def runs_of(results: Results, direction: Direction) -> tuple[Run, ...]:
     """The runs of a direction, the one without variant first."""
     return tuple(run for run in results.runs if run.direction == direction)
+
+
+def left_out(runs: Sequence[Run]) -> list[Text]:
+    """One line on originals that a variant made no item from; none where there are no such."""
+    counts = {str(run.variant): run.left_out.get(NO_ITEM, 0) for run in runs}
+    parts = [f"{variant} {count:,}" for variant, count in counts.items() if count]
+    return [Text(f"Originals without an item of the variant: {', '.join(parts)}.")] if parts else []
 
 
 def reading(runs: Sequence[Run], *, full: bool) -> Text:

@@ -12,7 +12,10 @@ import pytest
 
 from engine.cli import main
 from engine.evaluate import direction
+from engine.evaluate.bootstrap import DEFAULT_RESAMPLES
 from engine.evaluate.results import read_results
+from engine.evaluate.ties import POLICIES
+from indexes.registry import BACKENDS
 
 Evaluate = Callable[..., tuple[int, str, str]]
 
@@ -188,3 +191,12 @@ def test_variants_come_in_the_order_asked_for_each_once(
     assert evaluate(store_file, "--direction", "t2i", *options, "--out", tmp_path / "out")[0] == 0
     runs = read_results(tmp_path / "out").runs
     assert [one.variant for one in runs] == [None, "typo:seed=3", "mix:0.9:seed=1"]
+
+
+def test_the_help_names_every_policy_and_backend(evaluate: Evaluate) -> None:
+    code, out, _ = evaluate("--help")
+    words = " ".join(out.split())
+    assert code == 0
+    assert ", ".join(POLICIES) in words
+    assert ", ".join(BACKENDS) in words.replace("- ", "-")
+    assert f"[default: {DEFAULT_RESAMPLES}; x>=0]" in words

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InputError
+from engine.evaluate import run_file as module
 from engine.evaluate.run_file import load_run_file, with_seed
 
 GOOD = """\
 checkpoints:
   - open_clip:ViT-B-32:openai
-  - {model: "open_clip:local-dir:last", preprocess: clip}
+  - {model: "open_clip:local-dir:last", preprocess: openai}
 corpus:
   path: corpus.json
   images: pictures
@@ -68,7 +69,7 @@ def test_paths_are_relative_to_the_file(folder: Path, monkeypatch: pytest.Monkey
             "line 6: unknown key 'imagess'; did you mean 'images'?",
         ),
         (
-            "preprocess: clip",
+            "preprocess: openai",
             "preproces: clip",
             "line 3: unknown key 'preproces'; did you mean 'preprocess'?",
         ),
@@ -163,3 +164,17 @@ def test_any_text_is_read_or_refused_with_one_line(
 )
 def test_the_seed_goes_to_variants_that_name_none(spec: str, seeded: str) -> None:
     assert with_seed(spec, 7) == seeded
+
+
+def test_the_example_of_the_documentation_is_a_run_file(folder: Path) -> None:
+    example = "\n".join(line[4:] for line in (module.__doc__ or "").splitlines() if line.startswith("    "))
+    (folder / "dataset_coco.json").write_text("[]")
+    (folder / "val2014").mkdir()
+    (folder / "run.yaml").write_text(example)
+    assert load_run_file(folder / "run.yaml").checkpoints[1].label == "epoch 9"
+
+
+def test_a_preprocessing_that_is_not_known_stops_before_any_work(folder: Path) -> None:
+    expected = load(folder, GOOD.replace("preprocess: openai", "preprocess: clip"))
+    assert expected.startswith("line 3: ")
+    assert "clip" in expected

@@ -150,3 +150,15 @@ def test_intervals_are_shown_where_there_is_room_or_on_request() -> None:
     assert "[28.0, 32.5]" not in text(120)
     assert "[28.0, 32.5]" in text(140, intervals=True)
     assert "95%" not in "\n".join(shown(results_table(make_results("m", *RUNS), intervals=True), 160))
+
+
+def test_originals_without_an_item_of_a_variant_are_counted_in_one_line() -> None:
+    without = {"variant_has_no_item": 1201, "queries_skipped": 4}
+    runs = [make_run(None, "i2t"), make_run("swap", "i2t", left_out=without), make_run("typo", "i2t")]
+    line = "Originals without an item of the variant: swap 1,201."
+    one = make_results("a", *runs)
+    assert shown(results_table(one), 80).count(line) == 1
+    assert shown(checkpoints_table([one, one]), 80).count(line) == 1
+    assert not any(
+        "Originals without" in text for text in shown(results_table(make_results("a", runs[0])), 80)
+    )
