@@ -10,7 +10,7 @@ has score -inf and row `UNFILLED`.
 type by a monotone rounding that keeps representable values (whether to nearest or cut off). So a >= L
 implies entry >= down(L), the largest representable value up to L, and entry > up(H) implies a > H. Comparing
 with down(L) and up(H) needs no allowance for the rounding of the output. bfloat16 entries are compared as
-integers; -0.0 and 0.0 differ there, so limits that are zero are moved to the side that is safe.
+integers, where -0.0 is below 0.0: a lower limit of zero is moved down to it.
 
 Every loop releases the interpreter's lock, holds no state, and writes only into its arguments. Array bounds
 are not checked: callers are `indexes.exact`, `indexes.validate` and `indexes.certify`, which have.
@@ -247,8 +247,7 @@ def _limit_of_type(tile: Any, value: Any, up: Any, single: Any, bits: Any) -> An
         # a bfloat16 is the upper half of a float32; a negative one ends in ones where bits are ordered
         whole = _ordered(_toward(value, up), single, bits)
         if up:
-            limit = (whole + 0xFFFF if whole >= 0 else whole) >> 16
-            return 0 if limit == -1 else limit  # entry > -0.0 must not be true of 0.0
+            return (whole + 0xFFFF if whole >= 0 else whole) >> 16
         limit = (whole if whole >= 0 else whole - 0xFFFF) >> 16
         return -1 if limit == 0 else limit  # entry >= 0.0 must be true of -0.0
 

@@ -188,6 +188,16 @@ def test_positive_and_negative_zero_are_one_score():
         assert (counts.above.tolist(), counts.tied.tolist()) == ([1, 2], [2, 1])
 
 
+def test_a_lower_limit_of_zero_lets_negative_zero_through():
+    queries = np.eye(2, dtype="f4")[:1]
+    rows = np.array([[0.25, np.sqrt(1 - 0.0625)]], np.float32)
+    tile = np.full((1, 1), -(2**15), np.int16)  # -0.0, a quarter below the exact score
+    asked = (np.full(1, 0.25), np.zeros(1), as_stored(queries), as_stored(rows))
+    counts = no_counts(1)
+    add_counts(counts, tile, *asked, np.full(1, 0.25, np.float32))
+    assert (counts.above.tolist(), counts.tied.tolist()) == ([0], [1])
+
+
 # ---------------------------------------------------------------- hard galleries
 
 
