@@ -204,7 +204,8 @@ class DirectionSearch:
         size = self.distractors.sizes[-1]
         label = f"{self.direction} {queries.items.name}, {self.distractors.name}"
         with watch.stage(SEARCH_DISTRACTORS), self.progress.task(label, size, "rows") as advance:
-            return found | self.distractors.search(queries, base.positive.score, self.limit, advance)
+            scores = base.positive.score
+            return found | self.distractors.search(queries, scores, self.backend, self.limit, advance)
 
     def crowds_of_originals(self, watch: Stopwatch) -> Mapping[int, Crowd]:
         """The distractors seen from the original queries, searched when first asked for."""
@@ -308,7 +309,6 @@ class DirectionSearch:
             base=None if variant is None else metrics.rank_metrics(before.outcome),
             ties=self.policy.name,
             tied=metrics.tie_counts(after.standing, after.top),
-            changed_rate=values.get(metrics.CHANGED_RATE),
             left_out=left_out,
             timings={},
             outcomes=None,

@@ -89,9 +89,10 @@ class Run(Record):
     undefined and `undefined` says why. `base` has the rank metrics of the same queries without the variant,
     among the same distractors. `intervals` are the bounds of metrics and `bootstrap` how they were made
     (`engine.evaluate.bootstrap`); empty and None when they were not. `tied` counts the queries whose value
-    depends on the tie policy, by decision. `changed_rate` is in percent. `left_out` counts what did not take
-    part, by reason. `timings` are seconds by stage. `outcomes` names the Parquet file, relative to this one.
-    `key` identifies everything the outcome depends on (see `engine.evaluate.sets.run_key`).
+    depends on the tie policy, by decision; the metric `tied_queries` is the count of any decision, beside
+    the other numbers that are compared. `left_out` counts what did not take part, by reason. `timings` are
+    seconds by stage. `outcomes` names the Parquet file, relative to this one. `key` identifies everything the
+    outcome depends on (see `engine.evaluate.sets.run_key`).
     """
 
     variant: str | None
@@ -105,7 +106,6 @@ class Run(Record):
     base: dict[str, float] | None
     ties: TiePolicyName
     tied: dict[str, int]
-    changed_rate: float | None
     left_out: dict[str, int]
     timings: dict[str, float]
     outcomes: str | None

@@ -30,7 +30,7 @@ from engine.store.distractors import BLOCK_ROWS, DistractorHeader, set_file, wri
 
 # equal picks give exact ties, also of distractors with positives and fakes
 POOL = np.array([[1, 0, 0], [0, 1, 0], [0.6, 0.8, 0], [0.8, 0, 0.6], [-0.6, 0, 0.8]], dtype=np.float32)
-SAME = ("metrics", "base", "tied", "undefined", "changed_rate", "queries", "positives", "intervals")
+SAME = ("metrics", "base", "tied", "undefined", "queries", "positives", "intervals")
 
 
 class Rows:
@@ -183,8 +183,8 @@ def test_a_curve_costs_one_search_of_the_largest(
     searched: list[int] = []
     real = Distractors.search
 
-    def counted(self: Any, queries: Any, thresholds: Any, limit: Any, advance: Any) -> Any:
-        return real(self, queries, thresholds, limit, lambda rows: searched.append(rows))
+    def counted(self: Any, queries: Any, scores: Any, backend: str, limit: Any, advance: Any) -> Any:
+        return real(self, queries, scores, backend, limit, lambda rows: searched.append(rows))
 
     monkeypatch.setattr(Distractors, "search", counted)
     assert evaluate(crowded, "--distractors", "0,7,100,2500", "--direction", "i2t")[0] == 0

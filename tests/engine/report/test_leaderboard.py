@@ -41,7 +41,6 @@ def found_run(
         "base": None if variant is None else {"recall@1": 60.0},
         "ties": "expected",
         "tied": {},
-        "changed_rate": None,
         "left_out": {},
         "timings": {},
         "outcomes": None,

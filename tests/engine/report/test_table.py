@@ -35,7 +35,6 @@ def make_run(variant: str | None, direction: Any, recall: float = 43.04, **chang
         "base": None if variant is None else {"recall@1": 44.92},
         "ties": "expected",
         "tied": {"tied_queries": 123},
-        "changed_rate": None,
         "left_out": {},
         "timings": {},
         "outcomes": None,

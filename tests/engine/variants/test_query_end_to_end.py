@@ -47,6 +47,6 @@ def test_queries_are_replaced_and_the_gallery_is_left_alone(corpus: Path, tiny_m
         assert one["side"] == "query"
         assert one["queries"] == 12
         assert one["gallery"] == {"original": 4}
-        assert one["changed_rate"] == pytest.approx(100 * changed[variant])
+        assert one["metrics"]["changed_rate"] == pytest.approx(100 * changed[variant])
         assert one["base"]["recall@1"] == queried[None]["metrics"]["recall@1"]
     assert run(["evaluate", str(store), "--variant", VARIANTS[0], "--direction", "i2t"]) == 2
