@@ -99,7 +99,7 @@ class Work:
         """The best of some rows for some queries, in `best` or, without one, in a new one."""
         found = Best.start(part.stop - part.start, k) if best is None else best
         scored = (self.bounds[part], self.offsets[part], self.queries.stored[part])
-        for columns, tile in self._tiles(part, span):
+        for columns, tile in self.tiles(part, span):
             first = self.rows.first + columns.start
             improve_best(found, tile, *scored, self.rows.stored[columns], first)
         return found
@@ -108,11 +108,11 @@ class Work:
         """The counts of some rows for some queries."""
         counts = no_counts(part.stop - part.start)
         scored = (self.bounds[part], self.offsets[part], self.queries.stored[part])
-        for columns, tile in self._tiles(part, span):
+        for columns, tile in self.tiles(part, span):
             add_counts(counts, tile, *scored, self.rows.stored[columns], thresholds)
         return counts
 
-    def _tiles(self, part: slice, span: slice) -> Iterator[tuple[slice, NDArray[np.generic]]]:
+    def tiles(self, part: slice, span: slice) -> Iterator[tuple[slice, NDArray[np.generic]]]:
         """(columns, approximate scores less the offset) of a task, all in one buffer."""
         queries = self.queries.low[part]
         room = TILE_BYTES // (queries.element_size() * len(queries))

@@ -230,7 +230,7 @@ def _toward(value: Any, up: bool) -> Any:
 
 
 def _limit(tile: Any, value: Any, up: bool, single: Any, bits: Any) -> Any:
-    """down(value), or up(value), as entries of the tile are compared: float32, or int64 for bfloat16."""
+    """down(value), or up(value), as entries of the tile are compared: float32, or int16 for bfloat16."""
     raise NotImplementedError("compiled code only")
 
 
@@ -247,9 +247,9 @@ def _limit_of_type(tile: Any, value: Any, up: Any, single: Any, bits: Any) -> An
         # a bfloat16 is the upper half of a float32; a negative one ends in ones where bits are ordered
         whole = _ordered(_toward(value, up), single, bits)
         if up:
-            return (whole + 0xFFFF if whole >= 0 else whole) >> 16
+            return np.int16((whole + 0xFFFF if whole >= 0 else whole) >> 16)
         limit = (whole if whole >= 0 else whole - 0xFFFF) >> 16
-        return -1 if limit == 0 else limit  # entry >= 0.0 must be true of -0.0
+        return np.int16(-1 if limit == 0 else limit)  # entry >= 0.0 must be true of -0.0
 
     return as_bfloat16
 
@@ -502,6 +502,7 @@ def count(
 def lead(
     tile: Any,
     bounds: Any,
+    offsets: Any,
     queries: Any,
     rows: Any,
     halves: Any,
@@ -510,23 +511,26 @@ def lead(
     numbers: Any,
     tied: Any,
 ) -> float:
-    """Put what leads in a float32 tile into the leaders; returns the largest excess, as `improve`.
+    """Put what leads in a tile into the leaders; returns the largest excess, as `improve`.
 
     Leaders of earlier rows: float32, int64 and int64 [n], the best score, the lowest row that has it, and
-    how many have it. A leader's entry reaches the leader's score less the bound, and the tile's largest
-    entry less twice the bound.
+    how many have it. A leader's entry reaches the leader's score less offset and bound, and the tile's
+    largest entry less its own rounding and twice the bound.
     """
     single = np.empty(1, np.float32)
     bits = single.view(np.int32)
     scaled = np.empty(queries.shape[1], np.float64)
     scratch = np.empty(rows.shape[1], np.float32)
-    maxima = np.empty((tile.shape[1] + GROUP - 1) // GROUP, np.float32)
+    maxima = _maxima_like(tile, (tile.shape[1] + GROUP - 1) // GROUP)
+    unit = _output_unit(tile)
     worst = -np.inf
     for i in range(len(tile)):
         line, prepared = tile[i], False
         _fill_maxima(line, maxima)
-        reached = np.float64(maxima.max()) - 2 * bounds[i]
-        limit = _limit(tile, max(reached, scores[i] - bounds[i]), False, single, bits)
+        highest = _value(_rank(maxima.max()), single, bits)  # a rank's rank is its entry
+        reached = highest - abs(highest) * unit - 2 * bounds[i]
+        known = np.float64(scores[i]) - offsets[i] - bounds[i]
+        limit = _limit(tile, max(reached, known), False, single, bits)
         for start in range(0, len(line), GROUP):
             part = line[start : min(start + GROUP, len(line))]
             if not _any_reaches(part, limit):
@@ -538,7 +542,8 @@ def lead(
                     _scaled(queries[i], scaled)
                     prepared = True
                 score = _exact(scaled, _row(rows, start + j, halves, scratch))
-                worst = max(worst, _excess(np.float64(part[j]), 0.0, score, bounds[i], 0.0))
+                value = _value(part[j], single, bits)
+                worst = max(worst, _excess(value, offsets[i], score, bounds[i], unit))
                 if score > scores[i]:
                     scores[i], numbers[i], tied[i] = score, first + start + j, 1
                 elif score == scores[i]:

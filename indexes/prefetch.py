@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from threading import Condition, Thread
+from threading import Condition, Event, Thread
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -36,20 +36,43 @@ class Prefetch(Generic[Block]):
         self._waiting: deque[Block | Failure] = deque()
         self._changed = Condition()
         self._closed = False
+        self._begun, self._ended = False, Event()
         self._thread = Thread(target=self._work, name="itrstress-prefetch", daemon=True)
 
     def __enter__(self) -> Iterator[tuple[Span, Block]]:
-        self._thread.start()
-        return ((span, self._take()) for span in self._spans)
+        return self._blocks()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            self._end()
+        except KeyboardInterrupt:  # the thread is to be gone all the same
+            self._end()
+            raise
+
+    def _blocks(self) -> Iterator[tuple[Span, Block]]:
+        self._begin()
+        for span in self._spans:
+            yield span, self._take()
+
+    def _begin(self) -> None:
+        """Start the thread: inside the context, so that an interruption of this very step ends it too."""
+        self._begun = True
+        try:
+            self._thread.start()
+        except RuntimeError:  # the system has no thread left
+            self._begun = False
+            raise
+
+    def _end(self) -> None:
         with self._changed:
             self._closed = True
             self._waiting.clear()
             self._changed.notify_all()
-        self._thread.join()
+        if self._begun:
+            self._ended.wait()
+            self._thread.join()
 
     def _work(self) -> None:
         try:
@@ -58,6 +81,8 @@ class Prefetch(Generic[Block]):
                     return
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that asks
             self._put(Failure(error))
+        finally:
+            self._ended.set()
 
     def _put(self, block: Block | Failure) -> bool:
         """Add a block when there is room; False when nobody wants it any more."""

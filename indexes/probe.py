@@ -1,10 +1,11 @@
 """Which first pass is fastest on this machine: measured once, kept in the user's cache folder.
 
 A probe multiplies one tile in every precision that the device has and keeps the best of a few runs; it takes
-some milliseconds. What it found is kept in a JSON file whose name holds a hash of what it depends on: the
-processor and its flags, or the GPU, the number of threads, the versions of torch and numpy, and the variables
-that change which kernels they choose. A file that cannot be read is measured again, one that cannot be
-written costs the next process a probe. The choice changes the time of a search, never its answer.
+some milliseconds. On a processor one core does it, as in a search, so what other cores do disturbs it little.
+What it found is kept in a JSON file whose name holds a hash of what it depends on: the processor and its
+flags, or the GPU, the versions of torch and numpy, and the variables that change which kernels they choose. A
+file that cannot be read is measured again, one that cannot be written costs the next process a probe. The
+choice changes the time of a search, never its answer.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from indexes.blas_kernel import processor_flags
 from indexes.device_scan import exact_products, product
 from indexes.prepared import PRECISIONS
-from indexes.workers import thread_count
 
 SHAPE = (256, 2048, 512)  # queries, rows, dimensions of the tile
 GPU_SHAPE = (4096, 16384, 512)
@@ -53,7 +54,7 @@ def machine_key(device: torch.device) -> str:
     """A hash of everything that the choice depends on."""
     unit = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
     variables = [os.environ.get(name, "") for name in VARIABLES]
-    parts = [device.type, unit, thread_count(), torch.__version__, np.__version__, *variables]
+    parts = [device.type, unit, torch.__version__, np.__version__, *variables]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
@@ -118,11 +119,12 @@ def measure_rates(device: torch.device) -> Rates:
                 product(a, b, PRECISIONS[name])
                 torch.cuda.synchronize(device)
 
-        with exact_products(precision, device):
+        with exact_products(precision, device), threadpool_limits(1):
             rates[name] = 2e-9 * queries * rows * dim / _best_time(multiply)
     if device.type == "cpu":
         arrays = left.numpy(), right.numpy()
-        rates[NUMPY] = 2e-9 * queries * rows * dim / _best_time(lambda: arrays[0] @ arrays[1].T)
+        with threadpool_limits(1):
+            rates[NUMPY] = 2e-9 * queries * rows * dim / _best_time(lambda: arrays[0] @ arrays[1].T)
     return rates
 
 
@@ -145,8 +147,9 @@ def fastest_precision(device: torch.device) -> str:
 
 
 def fastest_on_cpu() -> str:
-    """The fastest backend on the processor: "torch-cpu", or "numpy" where its float32 product beats
-    torch's."""
+    """The fastest backend on the processor: "torch-cpu", or "numpy" where no product of torch's is faster
+    than numpy's."""
     cpu = torch.device("cpu")
-    rates = product_rates(cpu)
-    return "numpy" if fastest_precision(cpu) == "float32" and rates[NUMPY] > rates["float32"] else "torch-cpu"
+    rates, precision = product_rates(cpu), fastest_precision(cpu)
+    needed = rates[NUMPY] if precision == "float32" else GAIN * rates[NUMPY]
+    return "torch-cpu" if rates[precision] > needed else "numpy"

@@ -37,13 +37,18 @@ def open_backend(
     `SearchInputError` for an unknown name, block sizes below 1, an empty shard, and rows that are not
     L2-normalised.
     """
-    if name not in BACKENDS:
-        nearest = difflib.get_close_matches(name, BACKENDS, n=1, cutoff=0.5)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else ";"
-        raise SearchInputError(f"unknown search backend {name!r}{hint} known: {', '.join(sorted(BACKENDS))}")
+    check_backend(name)
     for option, value in (("block_rows", block_rows), ("query_block", query_block)):
         if value < 1:
             raise SearchInputError(f"{option} is {value}, expected at least 1")
     module, function = BACKENDS[name].split(":")
     opener: Callable[[Shard, int, int], SearchBackend] = getattr(importlib.import_module(module), function)
     return opener(shard, block_rows, query_block)
+
+
+def check_backend(name: str) -> None:
+    """Raise `SearchInputError` for a name that no backend has, with the nearest one that one has."""
+    if name not in BACKENDS:
+        nearest = difflib.get_close_matches(name, BACKENDS, n=1, cutoff=0.5)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else ";"
+        raise SearchInputError(f"unknown search backend {name!r}{hint} known: {', '.join(sorted(BACKENDS))}")

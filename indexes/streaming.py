@@ -7,19 +7,20 @@ before the search, and the certificate takes the largest norm that a valid row m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import importlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.certify import BlockScan, Proposer
+from indexes.certify import check_excess
+from indexes.kernels import HALVES, lead
 from indexes.memory import BlockPlan, MemoryLimit
-from indexes.numpy_backend import NumpyProposer
 from indexes.prefetch import Prefetch, Span
 from indexes.protocol import Counts, Rows, RowSource, SearchBackend, Shard, TopK
-from indexes.registry import BLOCK_ROWS, QUERY_BLOCK, open_backend
+from indexes.registry import BLOCK_ROWS, QUERY_BLOCK, check_backend, open_backend
 from indexes.validate import (
     NORM_TOLERANCE,
     check_k,
@@ -27,12 +28,15 @@ from indexes.validate import (
     check_rows,
     check_shard,
     check_thresholds,
-    read_rows,
 )
 
+# family of backends -> module with `open_stream(shard, plan, precision)`; imported when first used
+STREAMS: Mapping[str, str] = {"numpy": "indexes.float32_stream", "torch": "indexes.low_precision_stream"}
+NO_ROW = -1
 LARGEST_NORM = 1 + NORM_TOLERANCE
 DEFAULT_PLAN = BlockPlan(BLOCK_ROWS, QUERY_BLOCK)
 STREAMED = "streamed"
+IN_MEMORY_BYTES = 8  # a value at most: as it is, and in the precision of a first pass
 IN_MEMORY_SHARE = 0.5  # of what a memory limit leaves: more than that is streamed
 
 
@@ -58,20 +62,79 @@ class CheckedRows:
 
 
 @dataclass(frozen=True)
-class StreamScan(BlockScan):
-    """A `BlockScan` whose blocks are read ahead by a thread while it is at work."""
+class Leaders:
+    """The best row of every query; arrays [queries].
 
-    def _row_blocks(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        with self.prefetch(spans(self.shard.rows, self.block_rows)) as blocks:
-            for (first, _), rows in blocks:
-                yield first, rows
+    `scores` float32, `rows` int64 the lowest row with that score, `tied` int64 how many rows have it.
+    """
 
-    def prefetch(self, wanted: Sequence[Span]) -> Prefetch[NDArray[np.float32]]:
-        """The rows of some spans, float32 [stop - start, dim], read ahead."""
-        return Prefetch(self._read, wanted)
+    scores: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    tied: NDArray[np.int64]
 
-    def _read(self, start: int, stop: int) -> NDArray[np.float32]:
-        return read_rows(self.shard, start, stop).astype(np.float32, copy=False)
+    @classmethod
+    def nobody(cls, queries: int) -> Leaders:
+        """No row yet: -inf, `NO_ROW`, 0."""
+        return cls(
+            np.full(queries, -np.inf, np.float32),
+            np.full(queries, NO_ROW, np.int64),
+            np.zeros(queries, np.int64),
+        )
+
+    def copy(self) -> Leaders:
+        """Arrays of their own."""
+        return Leaders(self.scores.copy(), self.rows.copy(), self.tied.copy())
+
+    def part(self, queries: slice) -> Leaders:
+        """Those of some queries, as views."""
+        return Leaders(self.scores[queries], self.rows[queries], self.tied[queries])
+
+    def take_in(
+        self,
+        tile: NDArray[Any],
+        bounds: NDArray[np.float64],
+        offsets: NDArray[np.float64],
+        queries: NDArray[Any],
+        rows: NDArray[Any],
+        first: int,
+    ) -> None:
+        """Take in a tile of later rows, in place; see `indexes.kernels.lead`. Raises `ProposerError`."""
+        found = self.scores, self.rows, self.tied
+        check_excess(lead(tile, bounds, offsets, queries, rows, HALVES, first, *found))
+
+
+class StreamScan(Protocol):
+    """How blocks of rows are prepared, ahead of the search, and searched.
+
+    What a block and prepared queries are is its own affair.
+    """
+
+    @property
+    def block_rows(self) -> int:
+        """How many rows are read at once."""
+
+    def topk(self, queries: NDArray[np.float32], k: int) -> TopK:
+        """The k best rows of validated queries."""
+
+    def counts(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Counts:
+        """Rows above and tied with the thresholds of validated queries."""
+
+    def prefetch(self, wanted: Sequence[Span]) -> Prefetch[Any]:
+        """The blocks of some spans, read and prepared ahead."""
+
+    def ask(self, queries: NDArray[np.float32]) -> Any:
+        """Validated queries, prepared."""
+
+    def see(
+        self,
+        asked: Any,
+        block: Any,
+        first: int,
+        thresholds: NDArray[np.float32],
+        counts: Counts,
+        best: Leaders,
+    ) -> None:
+        """Take a block, whose first row has that number, into counts and leaders, in place."""
 
 
 @dataclass(frozen=True)
@@ -98,18 +161,26 @@ def spans(rows: int, step: int, cuts: Sequence[int] = ()) -> list[Span]:
     return list(zip([0, *edges[:-1]], edges, strict=True))
 
 
-def open_streamed(
-    shard: Shard, plan: BlockPlan = DEFAULT_PLAN, proposer: Proposer | None = None
-) -> StreamedBackend:
+def open_streamed(shard: Shard, plan: BlockPlan = DEFAULT_PLAN, backend: str = "numpy") -> StreamedBackend:
     """Make a shard searchable without reading it. Raises `SearchInputError` for one without rows.
 
-    Rows that are not valid are met, and named, during the search. `proposer` is the first pass (default:
-    float32 products by numpy).
+    Rows that are not valid are met, and named, during the search. `backend` is the name of the one that would
+    search in memory: its first pass on the processor is used, that of numpy for those that have none of
+    their own; "auto" is the fastest.
     """
     check_shard(shard)
     checked = Shard(shard.name, shard.origin, CheckedRows(shard.source, f"shard {shard.name!r}"))
-    scan = StreamScan(proposer or NumpyProposer(), checked, LARGEST_NORM, plan.block_rows, plan.query_block)
-    return StreamedBackend(shard, scan)
+    return StreamedBackend(shard, stream_of(backend, checked, plan))
+
+
+def stream_of(backend: str, shard: Shard, plan: BlockPlan) -> StreamScan:
+    """The first pass of a backend, over blocks that are read ahead."""
+    check_backend(backend)
+    name = importlib.import_module("indexes.probe").fastest_on_cpu() if backend == "auto" else backend
+    family, _, precision = name.partition("-")
+    opener = importlib.import_module(STREAMS.get(family, STREAMS["numpy"])).open_stream
+    stream: StreamScan = opener(shard, plan, precision)
+    return stream
 
 
 def open_limited(name: str, shard: Shard, limit: MemoryLimit) -> SearchBackend:
@@ -119,8 +190,8 @@ def open_limited(name: str, shard: Shard, limit: MemoryLimit) -> SearchBackend:
     """
     check_shard(shard)
     plan = limit.plan(shard.name, shard.dim)
-    in_memory = shard.rows * shard.dim * 4
+    in_memory = shard.rows * shard.dim * IN_MEMORY_BYTES
     if in_memory > IN_MEMORY_SHARE * max(0, limit.left() - plan.scratch(shard.dim)):
-        return open_streamed(shard, plan)
+        return open_streamed(shard, plan, name)
     plan = limit.plan(shard.name, shard.dim, in_memory)
     return open_backend(name, shard, block_rows=plan.block_rows, query_block=plan.query_block)

@@ -28,6 +28,7 @@ PEERS = (
     "itrstress",
     "faiss_as_shipped",
     "faiss_tuned",
+    "faiss_gpu",
     "torch",
     "numpy",
     "usearch",
@@ -207,11 +208,16 @@ def _installed(name: str, *, required: bool) -> bool:
 
 
 def _runs_here(name: str) -> bool:
-    """Whether this processor has the instructions of a contestant in bfloat16."""
-    if "bfloat16" not in name:
-        return True
-    import torch
+    """Whether this machine has the instructions, or the GPU, that a contestant is about."""
+    if name == "faiss_gpu":
+        from indexes.faiss_backend import probe_gpu
 
-    from indexes.probe import candidates
+        return probe_gpu().usable
+    if "bfloat16" in name:
+        import torch
 
-    return "bfloat16" in candidates(torch.device("cpu"))
+        from indexes.probe import candidates
+        from indexes.torch_backend import gpu_trouble
+
+        return gpu_trouble() is None or "bfloat16" in candidates(torch.device("cpu"))
+    return True

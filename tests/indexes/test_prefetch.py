@@ -72,6 +72,24 @@ def test_leaving_in_the_middle_ends_the_thread(error):
     assert not reading_threads()
 
 
+def test_an_interruption_while_the_thread_starts_or_ends_leaves_none(monkeypatch):
+    """Ctrl-C can come in any step of the standard library; here right after it."""
+
+    def interrupted(real):
+        def call(*arguments):
+            monkeypatch.undo()
+            real(*arguments)
+            raise KeyboardInterrupt
+
+        return call
+
+    for name in ("start", "join"):
+        monkeypatch.setattr(threading.Thread, name, interrupted(getattr(threading.Thread, name)))
+        with pytest.raises(KeyboardInterrupt), Prefetch(lambda start, stop: start, SPANS) as blocks:
+            list(blocks)
+        assert not reading_threads()
+
+
 def test_nothing_to_read():
     with Prefetch(lambda start, stop: start, []) as blocks:
         assert list(blocks) == []

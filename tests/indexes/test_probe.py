@@ -82,6 +82,7 @@ def test_another_machine_or_setting_has_another_file(monkeypatch):
     [
         ({"bfloat16": 900.0, "float32": 200.0, "numpy": 250.0}, "bfloat16", "torch-cpu"),
         ({"bfloat16": 210.0, "float32": 200.0, "numpy": 250.0}, "float32", "numpy"),
+        ({"bfloat16": 260.0, "float32": 200.0, "numpy": 250.0}, "bfloat16", "numpy"),
         ({"float32": 200.0, "numpy": 150.0}, "float32", "torch-cpu"),
         ({"float32": 200.0, "numpy": 250.0}, "float32", "numpy"),
     ],

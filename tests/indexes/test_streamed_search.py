@@ -17,12 +17,13 @@ from indexes import certify
 from indexes.errors import SearchInputError
 from indexes.exact import exact_score_block
 from indexes.files import open_npy
+from indexes.float32_stream import Float32Stream
 from indexes.memory import PLANS, RESERVE, BlockPlan, MemoryLimit, parse_bytes, resident_bytes
 from indexes.prefixes import search_prefixes
 from indexes.protocol import Shard
 from indexes.registry import open_backend
 from indexes.sources import ArrayRows
-from indexes.streaming import open_limited, open_streamed, spans
+from indexes.streaming import LARGEST_NORM, StreamedBackend, open_limited, open_streamed, spans
 
 KINDS = ("plain", "tied", "near", "sparse", "tiny")
 
@@ -43,7 +44,11 @@ def shard(rows: np.ndarray, name: str = "distractors") -> Shard:
     return Shard(name, "distractor", ArrayRows(rows))
 
 
-@settings(max_examples=60, deadline=None)
+PASSES = ("numpy", "torch-float32", "torch-bfloat16", "torch-float16")
+
+
+@pytest.mark.parametrize("backend_name", PASSES)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     kind=st.sampled_from(KINDS),
@@ -53,7 +58,7 @@ def shard(rows: np.ndarray, name: str = "distractors") -> Shard:
     data=st.data(),
 )
 def test_every_prefix_equals_a_search_of_that_prefix(
-    slow_score, unit_rows, seed, kind, dtype, count, plan, data
+    slow_score, unit_rows, backend_name, seed, kind, dtype, count, plan, data
 ):
     dtype = "float32" if kind == "tiny" else dtype
     rows = unit_rows(seed, count, 6, dtype, kind)
@@ -63,7 +68,7 @@ def test_every_prefix_equals_a_search_of_that_prefix(
     thresholds = table[np.arange(4), data.draw(st.lists(st.integers(0, count - 1), min_size=4, max_size=4))]
     sizes = sorted(data.draw(st.sets(st.integers(1, count), min_size=1)))
     source = CountedRows(rows)
-    backend = open_streamed(Shard("d", "distractor", source), BlockPlan(*plan))
+    backend = open_streamed(Shard("d", "distractor", source), BlockPlan(*plan), backend_name)
     done: list[int] = []
     found = search_prefixes(backend, queries, thresholds, sizes, done.append)
     assert [prefix.rows for prefix in found] == sizes
@@ -78,13 +83,14 @@ def test_every_prefix_equals_a_search_of_that_prefix(
         np.testing.assert_array_equal(prefix.leaders.tied, (part == part.max(axis=1)[:, None]).sum(axis=1))
 
 
+@pytest.mark.parametrize("backend_name", PASSES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("block", [8192, 700])
-def test_a_larger_shard_gives_the_same_bits_as_in_memory(unit_rows, kind, block):
+def test_a_larger_shard_gives_the_same_bits_as_in_memory(unit_rows, backend_name, kind, block):
     rows, queries = unit_rows(3, 3000, 24, "float32", kind), unit_rows(4, 40, 24, "float32", kind)
     table = exact_score_block(queries, rows)
     thresholds = np.partition(table, -20, axis=1)[:, -20].copy()
-    streamed = open_streamed(shard(rows), BlockPlan(block, 16))
+    streamed = open_streamed(shard(rows), BlockPlan(block, 16), backend_name)
     memory = open_backend("numpy", shard(rows))
     for k in (1, 10, 3000):
         ours, theirs = streamed.topk(queries, k), memory.topk(queries, k)
@@ -107,7 +113,7 @@ def test_a_proposer_that_is_worse_than_its_bound_is_found_out(unit_rows):
             return certify.inner_product_bound(queries, largest_norm)
 
     rows = unit_rows(1, 200, 24)
-    backend = open_streamed(shard(rows), BlockPlan(64, 8), Rounding())
+    backend = StreamedBackend(shard(rows), Float32Stream(Rounding(), shard(rows), LARGEST_NORM, 64, 8))
     with pytest.raises(certify.ProposerError):
         search_prefixes(backend, unit_rows(2, 8, 24), np.full(8, 0.5, np.float32), [200])
 
