@@ -204,7 +204,8 @@ class DirectionSearch:
         size = self.distractors.sizes[-1]
         label = f"{self.direction} {queries.items.name}, {self.distractors.name}"
         with watch.stage(SEARCH_DISTRACTORS), self.progress.task(label, size, "rows") as advance:
-            return found | self.distractors.search(queries, base.positive.score, self.limit, advance)
+            scores = base.positive.score
+            return found | self.distractors.search(queries, scores, self.backend, self.limit, advance)
 
     def crowds_of_originals(self, watch: Stopwatch) -> Mapping[int, Crowd]:
         """The distractors seen from the original queries, searched when first asked for."""

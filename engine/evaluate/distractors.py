@@ -71,20 +71,21 @@ class Distractors:
         self,
         queries: Queries,
         thresholds: NDArray[np.float32],
+        backend: str,
         limit: MemoryLimit | None,
         advance: Advance,
     ) -> dict[int, Crowd]:
         """The crowd at every size, from one pass over the largest; `advance` is told rows.
 
-        `thresholds` float32 [queries] are the best positives' scores. Raises `InputError` or
-        `SearchInputError` when the file is damaged or the memory limit too small.
+        `thresholds` float32 [queries] are the best positives' scores, `backend` is whose first pass is used.
+        Raises `InputError` or `SearchInputError` when the file is damaged or the memory limit too small.
         """
         header = self.found.header
         shard = Shard(f"distractors {header.label}", "distractor", self.found.rows)
         held = len(queries) * (4 * header.dim + QUERY_BYTES * (1 + len(self.sizes)))
         plan = DEFAULT_PLAN if limit is None else limit.plan(shard.name, header.dim, held)
         vectors = queries.read(0, len(queries))
-        found = search_prefixes(open_streamed(shard, plan), vectors, thresholds, self.sizes, advance)
+        found = search_prefixes(open_streamed(shard, plan, backend), vectors, thresholds, self.sizes, advance)
         return {prefix.rows: Crowd.of(prefix) for prefix in found}
 
 

@@ -34,8 +34,8 @@ def test_it_stays_a_bounded_number_of_blocks_ahead():
         return start
 
     with Prefetch(read, SPANS) as blocks:
-        assert full.wait(60)
         for _ in blocks:
+            assert full.wait(60)
             taken += 1
     # the block that is read now, those that wait, and the one in use that is not yet counted as taken
     assert max(ahead) + 1 <= BLOCKS_HELD
