@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from engine.cli.command_line import command_line
 from engine.corpus.images import check_image_folder
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
@@ -142,6 +143,7 @@ def command(
                 skip_unreadable=skip_unreadable,
                 force=force,
                 progress=on_progress,
+                command=command_line(click.get_current_context()),
             )
     except UnreadableImagesError as error:
         show(error.report)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from engine.cli.command_line import command_line
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
 from engine.corpus.registry import READERS
@@ -98,6 +99,7 @@ def command(
             sets,
             dtype="float16" if dtype == "float16" else "float32",
             force=force,
+            command=command_line(click.get_current_context()),
             progress=on_rows,
         )
     click.echo(f"wrote {out} ({out.stat().st_size:,} bytes); next: itrstress evaluate {out}")

@@ -32,4 +32,4 @@ class Encoder(Protocol):
         """float32 [n, dim], rows L2-normalised, of images that went through `prepare_image`."""
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """float32 [n, dim], rows L2-normalised. A text longer than the context is cut as the model's tokeniser does."""
+        """float32 [n, dim], rows L2-normalised; a text too long is cut as the model's tokeniser does."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL.Image import Image, Resampling
 from torch import Tensor, nn
 
+from engine.encoders.device import arithmetic
 from engine.encoders.forward import Forward, Rows, batches_by_length, pad_ids, unit_rows
 from engine.encoders.registry import EncoderRequest
 from engine.encoders.scorer import Join, State
@@ -210,6 +211,6 @@ def _fingerprint(
         "image_size": model.image_size,
         "longest_text": recipe.longest,
         "vocabulary": tokenizer.fingerprint,
-        "precision": request.precision,
+        **arithmetic(request),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -20,7 +20,7 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 from PIL.Image import Image
 from torch import Tensor
 
-from engine.encoders.device import autocast, check_precision, resolve_device
+from engine.encoders.device import arithmetic, autocast, check_precision, resolve_device
 from engine.encoders.offline import no_network
 from engine.encoders.open_clip_source import ModelSource, find_source
 from engine.encoders.open_clip_text import by_length, encode_text, is_causal, needed_lengths
@@ -163,8 +163,7 @@ class OpenClipEncoder:
     def fingerprint(self) -> str:
         """SHA-256 (hex) of weights, model configuration, preprocessing, tokenizer and precision.
 
-        Not of the device and the batch size: fp32 results agree to rounding, bf16 and fp16 to their
-        precision.
+        In bf16 and fp16 also of the kind of device and the batch size (`engine.encoders.device.arithmetic`).
         """
         return self._fingerprint
 
@@ -271,7 +270,7 @@ def _fingerprint(
         "model": source.config,
         "preprocess": {**source.preprocess.describe(), "size": size},
         "tokenizer": describe_tokenizer(tokenizer),
-        "precision": request.precision,
+        **arithmetic(request),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

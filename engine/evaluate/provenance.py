@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 from engine.evaluate.results import Provenance, SetRecord, join_words
+from engine.packages import package_versions
 from engine.store.reader import SetInfo, Store
-from engine.version import VERSION
 
-PACKAGES = (
-    "numpy",
-    "faiss-gpu",
-    "faiss-cpu",
-    "torch",
-    "open_clip_torch",
-    "transformers",
-    "h5py",
-    "pyarrow",
-    "pydantic",
-)
 SEED = re.compile(r"(?:^|:)seed=(\d+)(?=:|$)")
-
-
-def package_versions() -> dict[str, str]:
-    """Versions of itrstress, Python and of those of `PACKAGES` that are installed."""
-    versions = {"itrstress": VERSION, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
 
 
 def seeds_of(variants: Iterable[str]) -> dict[str, int]:
@@ -52,6 +28,7 @@ def set_record(info: SetInfo) -> SetRecord:
         rows=info.rows,
         skipped=info.skipped,
         content_key=info.content_key,
+        made=dict(info.made),
     )
 
 
@@ -86,6 +63,6 @@ def provenance(
         sets=(*(set_record(info) for info in sets), *more_sets),
         versions=package_versions(),
         backend=join_words(name for name, _ in searched),
-        device=join_words(device for _, device in searched),
+        search_device=join_words(device for _, device in searched),
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )

@@ -38,21 +38,22 @@ class Record(BaseModel):
 
 
 class SetRecord(Record):
-    """A set of the store that took part: its rows, how many of them were skipped, and its content key."""
+    """A set that took part: its rows, how many of them were skipped, its content key, and how it was made."""
 
     modality: Modality
     name: str
     rows: int
     skipped: int
     content_key: str
+    made: dict[str, Any] = {}
 
 
 class Provenance(Record):
     """Everything needed to repeat a result.
 
     `checkpoint` is the name shown in tables. `config` holds the options of the evaluation, `seeds` those of
-    the variants (and of the run, as "run"), `versions` the packages', `backend` and `device` what searched.
-    `created` is ISO 8601, UTC.
+    the variants (and of the run, as "run"), `versions` the packages', `backend` and `search_device` what
+    searched; what encoded is in each set's `made`. `created` is ISO 8601, UTC.
     """
 
     checkpoint: str
@@ -68,7 +69,7 @@ class Provenance(Record):
     sets: tuple[SetRecord, ...]
     versions: dict[str, str]
     backend: str
-    device: str
+    search_device: str
     created: str
 
 
@@ -139,7 +140,7 @@ def merge_results(parts: Sequence[Results]) -> Results:
         "sets": tuple(sets.values()),
         "seeds": seeds,
         "backend": join_words(part.provenance.backend for part in parts),
-        "device": join_words(part.provenance.device for part in parts),
+        "search_device": join_words(part.provenance.search_device for part in parts),
     }
     return Results(
         provenance=newest.model_copy(update=together),

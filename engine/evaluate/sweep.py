@@ -192,6 +192,7 @@ class CheckpointSweep:
                 force=self.force,
                 progress=told,
                 file_digests=self.inputs.image_digests,
+                command=self.command,
             )
         with open_store(self.store_path) as store:
             write_stamp(stamp_of(store, inputs, self.inputs.labels), self.stamp_path)

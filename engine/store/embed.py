@@ -14,7 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,16 @@ from PIL.Image import Image
 from engine.corpus.corpus import Corpus
 from engine.corpus.images import UnreadableImage, check_image_folder, find_image, open_image
 from engine.encoders.encoder import Encoder
+from engine.encoders.registry import describe_encoder
 from engine.errors import InputError
+from engine.packages import package_versions
 from engine.store.plans import original_plans, variant_plan
 from engine.store.raw import runs
-from engine.store.reader import Store, open_store
+from engine.store.reader import open_store
 from engine.store.schema import COMPLETE, ORIGINAL, SetPlan, StoredDtype, StoreHeader
 from engine.store.writer import StoreWriter, open_writer
 from engine.variants.variant import ImageRecipe, Variant, VariantItems
+from indexes.protocol import RowSource
 
 NAMES_SHOWN = 10
 COPY_ROWS = 4096
@@ -40,8 +43,7 @@ JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
 PNG_START, PNG_END = b"\x89PNG", b"IEND"
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being worked on ("images", "texts"), how many items are done, and how many "
-"there are."""
+"""Called with what is worked on ("images", "texts"), how many items are done, and how many there are."""
 
 
 @dataclass
@@ -120,6 +122,7 @@ def embed(
     force: bool = False,
     progress: Progress = lambda what, done, total: None,
     file_digests: Sequence[str] | None = None,
+    command: Sequence[str] = (),
 ) -> EmbedReport:
     """Encode a corpus and its variants into the store at `path`, or finish one.
 
@@ -128,7 +131,7 @@ def embed(
     store included. An image file counts as its bytes: another file under the same name is an error, not a
     silent reuse. Where a file was missing or cut off when the store was laid out there is no digest of it, so
     that it can be put right and the run resumed. `file_digests` are those of `digest_files` where the caller
-    has them already.
+    has them already. What a set was made with (`command`, encoder, versions) is kept beside it.
 
     Raises `UnreadableImagesError` at the end, when all else is complete, unless `skip_unreadable`, which
     records them in the store; `InputError` as `open_writer` does, with `force` as there. A kill at any moment
@@ -140,7 +143,7 @@ def embed(
         if file_digests is None:
             file_digests = digest_files(corpus, folder, workers)
         digests = image_digests(file_digests, None if force else Path(path))
-        work = plan_work(corpus, variants, digests)
+        work = plan_work(corpus, variants, digests, made_by(encoder, batch_size, command))
         header = StoreHeader(
             encoder_spec=encoder.spec,
             encoder_fingerprint=encoder.fingerprint,
@@ -174,7 +177,19 @@ class Work:
     recipes: Mapping[str, VariantItems]
 
 
-def plan_work(corpus: Corpus, variants: Sequence[Variant], digests: Sequence[str] | None) -> Work:
+def made_by(encoder: Encoder, batch_size: int, command: Sequence[str]) -> Mapping[str, Any]:
+    """How the sets of a run are made: everything beyond corpus and variant that decides an embedding."""
+    return {
+        "command": list(command),
+        "encoder": {"spec": encoder.spec, **describe_encoder(encoder)},
+        "batch_size": batch_size,
+        "versions": package_versions(),
+    }
+
+
+def plan_work(
+    corpus: Corpus, variants: Sequence[Variant], digests: Sequence[str] | None, made: Mapping[str, Any]
+) -> Work:
     """Apply the variants and plan every set. Raises `InputError` as the variants do."""
     applied = [(variant, variant.apply(corpus)) for variant in variants]
     images, captions = original_plans(corpus, digests)
@@ -182,7 +197,10 @@ def plan_work(corpus: Corpus, variants: Sequence[Variant], digests: Sequence[str
     for variant, items in applied:
         planned[variant.modality].append(variant_plan(corpus, variant, items, digests))
     recipes = {variant.name: items for variant, items in applied if variant.modality == "images"}
-    return Work(tuple(planned["captions"]), tuple(planned["images"]), recipes)
+    captions_made, images_made = (
+        tuple(replace(plan, made=made) for plan in planned[modality]) for modality in ("captions", "images")
+    )
+    return Work(captions_made, images_made, recipes)
 
 
 def digest_files(corpus: Corpus, folder: Path, workers: int) -> tuple[str, ...]:
@@ -340,10 +358,12 @@ class Run:
         if not rows:
             return
         with open_store(self.writer.path) as store:
+            names = {known[plan.content[row]][0] for row in rows}
+            sources = {name: store.load("captions", name, complete=False).rows for name in names}
             for start in range(0, len(rows), COPY_ROWS):
                 block = rows[start : start + COPY_ROWS]
                 with self.clock.stage("write"):
-                    found = read_scattered(store, [known[plan.content[row]] for row in block])
+                    found = read_scattered(sources, [known[plan.content[row]] for row in block])
                     self.writer.write("captions", plan.name, np.array(block, dtype=np.int64), found)
                 self.counts[plan.label].copied += len(block)
                 self.advance("texts", len(block))
@@ -409,7 +429,8 @@ class Run:
                 yield ImageUnit(tuple(sorted(items)), items)
 
     def _encode_drawn(self, plan: SetPlan, drawn: Sequence[Drawn], skip_unreadable: bool) -> None:
-        pending = set(self.writer.pending("images", plan.name).tolist())
+        rows = np.array([item.row for item in drawn], dtype=np.int64)
+        pending = set(rows[self.writer.is_pending("images", plan.name, rows)].tolist())
         failed = [item for item in drawn if isinstance(item.result, UnreadableImage) and item.row in pending]
         self._note_unreadable(plan, failed, skip_unreadable)
         whole = [item for item in drawn if not isinstance(item.result, UnreadableImage)]
@@ -437,17 +458,18 @@ class Run:
         self.advance("images", len(failed))
 
 
-def read_scattered(store: Store, places: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
-    """float32 [n, dim]: captions of a store by (set, row), in the order given."""
-    result = np.empty((len(places), store.header.dim), dtype=np.float32)
+def read_scattered(
+    sources: Mapping[str, RowSource], places: Sequence[tuple[str, int]]
+) -> NDArray[np.float32]:
+    """float32 [n, dim]: rows of several sets by (set, row), in the order given; at least one."""
+    result = np.empty((len(places), next(iter(sources.values())).shape[1]), dtype=np.float32)
     by_set: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for position, (name, row) in enumerate(places):
         by_set[name].append((row, position))
     for name, wanted in by_set.items():
-        source = store.load("captions", name, complete=False).rows
         rows, positions = (np.array(column, dtype=np.int64) for column in zip(*sorted(wanted), strict=True))
         distinct, inverse = np.unique(rows, return_inverse=True)
-        parts = [source.read(int(distinct[a]), int(distinct[b - 1]) + 1) for a, b in runs(distinct)]
+        parts = [sources[name].read(int(distinct[a]), int(distinct[b - 1]) + 1) for a, b in runs(distinct)]
         result[positions] = np.concatenate(parts)[inverse]
     return result
 

@@ -7,7 +7,7 @@ killed leaves an older store as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.corpus.corpus import Corpus
 from engine.errors import InputError
+from engine.packages import package_versions
 from engine.store.arrays import RowTable, fingerprint_arrays
 from engine.store.lock import WriterLock
 from engine.store.plans import original_plans, variant_plan
@@ -69,6 +70,7 @@ def import_store(
     *,
     dtype: StoredDtype = "float32",
     force: bool = False,
+    command: Sequence[str] = (),
     progress: Callable[[str, int], None] = lambda label, rows: None,
 ) -> None:
     """Write a store of these sets; `progress` is told the set and how many of its rows were just written.
@@ -80,6 +82,8 @@ def import_store(
     if out.is_dir() or (out.exists() and not force):
         raise InputError(f"{out} is there already; choose another --out, or --force to replace it")
     check_dimensions(sets)
+    made = {"command": list(command), "versions": package_versions()}
+    sets = [replace(item, plan=replace(item.plan, made=made)) for item in sets]
     if not out.parent.is_dir():
         raise InputError(f"cannot write {out}: the folder {out.parent} is not there; create it first")
     header = StoreHeader(

@@ -8,9 +8,10 @@ crash.
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -41,7 +42,7 @@ VERIFY_ROWS = 4096
 
 @dataclass(frozen=True)
 class SetInfo:
-    """What a set is and how far it is: counts of rows, bytes of all its datasets."""
+    """What a set is and how far it is: counts of rows, bytes of all its datasets, and how it was made."""
 
     modality: Modality
     name: str
@@ -51,6 +52,7 @@ class SetInfo:
     bytes: int
     content_key: str
     variant: VariantRecord | None
+    made: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -253,11 +255,20 @@ class Store:
             bytes=stored.nbytes,
             content_key=stored.content_key,
             variant=variant,
+            made=read_made(metadata["made"]),
         )
 
     def _reasons(self, stored: StoredSet, state: NDArray[np.uint8]) -> dict[int, str]:
         rows = np.flatnonzero(state == SKIPPED).tolist()
         return {row: read_reason(self._file.fileno(), stored.regions["reason"], row) for row in rows}
+
+
+def read_made(table: NDArray[Any]) -> Mapping[str, Any]:
+    """How a set was made. Raises ValueError when it is not an object in JSON."""
+    made = json.loads(table.tobytes())
+    if not isinstance(made, dict):
+        raise ValueError("how the set was made is no JSON object")
+    return made
 
 
 def read_reason(file: int, region: Region, row: int) -> str:

@@ -19,6 +19,7 @@ dataset             dtype, shape        meaning
 ``change``          text                what was done to the original, as JSON (variants only)
 ``changed``         uint8 ``[n]``       1 where it differs from its original (variants only)
 ``variant``         uint8 ``[bytes]``   the `VariantRecord`, as JSON (variants only)
+``made``            uint8 ``[bytes]``   how its embeddings were made: command, encoder, versions, as JSON
 ==================  ==================  =====================================================================
 
 A *text* is two datasets: ``<name>`` holds the UTF-8 bytes of all items one after the other (uint8) and
@@ -129,8 +130,9 @@ class SetPlan:
 
     `source` int64 [n]: rows of the originals. `image` int64 [n]: rows of the described images, for
     ``captions/original`` only. `variant`, `change` (JSON texts) and `changed` (bool [n]) for variants only.
-    `content_digest` may say what the content refers to (a digest of the image file's bytes); it becomes part
-    of the key. Raises `InputError` when the parts do not fit each other.
+    `made` says how its embeddings are made (command, encoder, versions), in what JSON can hold; it is no part
+    of the key. `content_digest` may say what the content refers to (a digest of the image file's bytes); it
+    becomes part of the key. Raises `InputError` when the parts do not fit each other.
     """
 
     modality: Modality
@@ -141,6 +143,7 @@ class SetPlan:
     image: NDArray[np.int64] | None = None
     variant: VariantRecord | None = None
     change: Sequence[str] | None = None
+    made: Mapping[str, Any] = field(default_factory=dict)
     changed: NDArray[np.bool_] | None = None
     content_digest: Sequence[str] | None = None
 

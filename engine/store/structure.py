@@ -116,6 +116,7 @@ def expected_parts(modality: Modality, name: str, dtype: str) -> dict[str, tuple
         "state": (BYTES, "rows"),
         "checksums": (CHECKSUMS, "rows"),
         "source": (ROW_NUMBERS, "rows"),
+        "made": (BYTES, "bytes"),
     }
     texts = ["ids", "content"]
     if modality == "images":
@@ -157,6 +158,7 @@ def new_layout(plan: SetPlan, header: StoreHeader) -> SetLayout:
         tables["changed"] = np.asarray(plan.changed, dtype=BYTES)
     if plan.variant is not None:
         tables["variant"] = np.frombuffer(plan.variant.to_json(), dtype=BYTES)
+    tables["made"] = np.frombuffer(json.dumps(dict(plan.made), sort_keys=True).encode(), dtype=BYTES)
     parts = {name: Part(table.dtype, table.shape, table) for name, table in tables.items()}
     parts["state"] = Part(BYTES, (plan.rows,), None)
     parts["checksums"] = Part(CHECKSUMS, (plan.rows,), None)

@@ -14,7 +14,6 @@ costs reading and writing the bytes of the kept sets once; all sets of one `open
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -22,17 +21,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
+from engine.packages import package_versions
 from engine.store.lock import WriterLock
 from engine.store.raw import flush, read_region, row_checksums, runs, write_rows
 from engine.store.reader import Store, find_damaged_rows, open_store
 from engine.store.schema import BYTES, COMPLETE, PENDING, REASON_BYTES, SKIPPED, SetPlan, StoreHeader
 from engine.store.structure import StoredSet, kept_layout, lay_out, new_layout, storage_error
-from engine.version import VERSION
 
 NORM_TOLERANCE = 1e-3
 
@@ -163,7 +161,7 @@ def replace_file(
     """Lay out a new file with the kept and the new sets beside the old one, and move it in place."""
     # one name, not a random one: what a kill left there is overwritten next time
     temporary = path.with_name(f".{path.name}.new")
-    stamped = header if old is not None else replace(header, created=now(), versions=versions())
+    stamped = header if old is not None else replace(header, created=now(), versions=package_versions())
     layouts = [*(kept_layout(stored) for stored in kept), *(new_layout(plan, stamped) for plan in new)]
     try:
         lay_out(temporary, path, stamped, layouts, None if old is None else old.fileno())
@@ -186,17 +184,6 @@ def flush_folder(folder: Path) -> None:
 def now() -> str:
     """ISO 8601, UTC, to the second."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-def versions() -> dict[str, str]:
-    """Of what decides the bytes of a store."""
-    return {
-        "itrstress": VERSION,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "h5py": h5py.version.version,
-        "hdf5": h5py.version.hdf5_version,
-    }
 
 
 class StoreWriter:
@@ -256,6 +243,12 @@ class StoreWriter:
         """int64: rows still to be written, in order."""
         self._stored(modality, name)
         return np.flatnonzero(self._states[modality, name] == PENDING).astype(np.int64)
+
+    def is_pending(self, modality: str, name: str, rows_index: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """bool [m]: which of the rows are still to be written."""
+        self._stored(modality, name)
+        pending: NDArray[np.bool_] = self._states[modality, name][rows_index] == PENDING
+        return pending
 
     def write(
         self, modality: str, name: str, rows_index: NDArray[np.int64], embeddings: NDArray[np.floating[Any]]

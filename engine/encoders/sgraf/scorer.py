@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.encoders.device import arithmetic
 from engine.encoders.forward import Forward, batches_by_length, open_forward, pad_features, pad_ids
 from engine.encoders.options import checkpoint_paths, read_options
 from engine.encoders.regions import ImageInput, check_regions
@@ -178,6 +179,6 @@ def _fingerprint(request: EncoderRequest, models: Sequence[Sgraf], words: Sequen
         ],
         "norms": [(model.image.norm, model.text.norm) for model in models],
         "vocabularies": [vocabulary.fingerprint for vocabulary in words],
-        "precision": request.precision,
+        **arithmetic(request),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -15,6 +15,7 @@ from PIL.Image import Image
 from torch import Tensor, nn
 from torch.nn import functional
 
+from engine.encoders.device import arithmetic
 from engine.encoders.forward import (
     Forward,
     Rows,
@@ -199,6 +200,6 @@ def _fingerprint(request: EncoderRequest, model: VseInfty, vocabulary: str) -> s
         "heads": getattr(model.text, "heads", None),
         "image_size": None if model.backbone is None else model.image_size,
         "vocabulary": vocabulary,
-        "precision": request.precision,
+        **arithmetic(request),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

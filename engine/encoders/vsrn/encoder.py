@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.encoders.device import arithmetic
 from engine.encoders.forward import (
     Forward,
     Rows,
@@ -154,6 +155,6 @@ def _fingerprint(request: EncoderRequest, models: Sequence[Vsrn], words: Sequenc
         "weights": [hash_weights(module) for model in models for module in (model.image, model.text)],
         "absolute": [model.absolute for model in models],
         "vocabularies": [vocabulary.fingerprint for vocabulary in words],
-        "precision": request.precision,
+        **arithmetic(request),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
+from engine.packages import package_versions
 from engine.store.distractors.layout import BLOCK_ROWS, DistractorHeader, lay_out
 from engine.store.distractors.reader import DistractorSet, block_checksum, open_set
 from engine.store.lock import WriterLock
 from engine.store.raw import flush, read_region, read_rows, write_rows
 from engine.store.schema import BYTES, CHECKSUMS, COMPLETE, PENDING
 from engine.store.structure import storage_error
-from engine.store.writer import check_rows, now, versions
+from engine.store.writer import check_rows, now
 from indexes.prefetch import Prefetch, Span
 
 BATCH_BYTES = 16 << 20  # stored bytes written between two flushes, where a block is not larger
@@ -83,7 +84,7 @@ def take_up(path: Path, header: DistractorHeader, maker: RowMaker, force: bool) 
             return
         if not force:
             raise InputError(f"{path}: {header.label} is there with {difference}; --force replaces it")
-    lay_out(path, replace(header, created=now(), versions=versions()))
+    lay_out(path, replace(header, created=now(), versions=package_versions()))
 
 
 def header_difference(there: DistractorHeader, wanted: DistractorHeader) -> str | None:

@@ -327,3 +327,14 @@ def test_a_family_from_a_plug_in_is_loaded_when_it_is_asked_for(monkeypatch: pyt
     assert "did you mean 'mine'" in line(lambda: registry.find_family("mime"))
     with pytest.raises(registry.ItrstressError, match="broken"):
         registry.find_family("broken")
+
+
+def test_batch_size_is_part_of_a_half_precision_fingerprint_only(tiny_model: Path) -> None:
+    def fingerprint(precision: str, size: int) -> str:
+        return open_encoder(
+            f"open_clip:local-dir:{tiny_model}", precision=precision, batch_size=size, device="cpu"
+        ).fingerprint
+
+    assert fingerprint("fp32", 4) == fingerprint("fp32", 64)
+    assert fingerprint("bf16", 4) != fingerprint("bf16", 64)
+    assert fingerprint("bf16", 4) == fingerprint("bf16", 4) != fingerprint("fp32", 4)

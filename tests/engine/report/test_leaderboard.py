@@ -49,7 +49,7 @@ def found_run(
     provenance = Provenance(
         checkpoint=checkpoint, command=(), config={}, seeds={}, encoder_spec=f"fake:{checkpoint}",
         encoder_fingerprint=checkpoint, dim=4, corpus_name="c", corpus_fingerprint="f", normalisation="raw",
-        sets=(), versions={}, backend="numpy", device="cpu", created="2024-01-01T00:00:00+00:00",
+        sets=(), versions={}, backend="numpy", search_device="cpu", created="2024-01-01T00:00:00+00:00",
     )  # fmt: skip
     return FoundRun(Run(**{**fields, **more}), provenance, Path("x.json"))
 

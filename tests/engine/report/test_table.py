@@ -58,7 +58,7 @@ def make_results(checkpoint: str, *runs: Run) -> Results:
         sets=(),
         versions={},
         backend="numpy",
-        device="cpu",
+        search_device="cpu",
         created="2024-01-01T00:00:00+00:00",
     )
     return Results(provenance=provenance, runs=runs, timings={"load": 0.26, "untracked": 0.0, "total": 0.31})

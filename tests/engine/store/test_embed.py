@@ -334,3 +334,23 @@ def test_a_missing_image_folder_is_named(tmp_path: Path, capsys: pytest.CaptureF
     assert code == 2
     assert "nowhere" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_set_says_how_it_was_made_and_so_do_the_results(tmp_path: Path, tiny_model: Path) -> None:
+    """Command, model, precision, batch size, and every package that decides pixels, texts or weights."""
+    from engine.evaluate.run import evaluate_store
+
+    corpus = make_corpus(tmp_path / "images", 4)
+    out = tmp_path / "s.h5"
+    encoder = open_encoder(f"open_clip:local-dir:{tiny_model}", batch_size=4, device="cpu")
+    go(encoder, corpus, tmp_path / "images", out, [make_variant("mix:0.9")], command=["itrstress", "embed"])
+    with open_store(out) as store:
+        results = evaluate_store(store)
+    records = [record.made for record in results.provenance.sets]
+    assert len(records) == 3
+    for made in records:
+        assert made["command"] == ["itrstress", "embed"]
+        assert made["batch_size"] == 4
+        assert made["encoder"]["spec"] == encoder.spec
+        assert "fp32 on cpu" in made["encoder"]["computed"]
+        assert {"torch", "open_clip_torch", "Pillow", "spacy", "wordfreq", "inflect"} <= set(made["versions"])
