@@ -64,6 +64,11 @@ def test_paths_are_relative_to_the_file(folder: Path, monkeypatch: pytest.Monkey
     [
         ("out: results", "outt: results", "line 9: unknown key 'outt'; did you mean 'out'?"),
         (
+            "out: results",
+            "out: results\nmemory_limit: 2 pigs",
+            "line 10: '2 pigs' is not a size of memory; expected one such as 1.5GiB or 800MiB",
+        ),
+        (
             "  images: pictures",
             "  imagess: pictures",
             "line 6: unknown key 'imagess'; did you mean 'images'?",
