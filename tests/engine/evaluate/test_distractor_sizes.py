@@ -183,8 +183,8 @@ def test_a_curve_costs_one_search_of_the_largest(
     searched: list[int] = []
     real = Distractors.search
 
-    def counted(self: Any, queries: Any, thresholds: Any, limit: Any, advance: Any) -> Any:
-        return real(self, queries, thresholds, limit, lambda rows: searched.append(rows))
+    def counted(self: Any, queries: Any, scores: Any, backend: str, limit: Any, advance: Any) -> Any:
+        return real(self, queries, scores, backend, limit, lambda rows: searched.append(rows))
 
     monkeypatch.setattr(Distractors, "search", counted)
     assert evaluate(crowded, "--distractors", "0,7,100,2500", "--direction", "i2t")[0] == 0
