@@ -26,6 +26,7 @@ import numpy as np
 from numba.extending import overload
 
 GROUP = 128  # columns that one vectorised comparison decides on
+GROUPS_PER_WANTED = 4
 UNFILLED = np.int64(np.iinfo(np.int64).max)
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)  # float16 bits -> value
 SCALE = 2.0**62
@@ -379,6 +380,30 @@ def _maxima_of_type(tile: Any, size: Any) -> Any:
 
 
 @compiled
+def _reached(line: Any, maxima: Any, heap: Any, nothing: Any, unit: Any, single: Any, bits: Any) -> Any:
+    """What len(heap) columns of a line reach at least, before its entries were rounded; float64.
+
+    Columns are dealt into len(maxima) groups. Groups have different best columns, so the k-th largest of
+    their maxima is reached by k columns, and it is hardly below the k-th largest entry. `heap` and `nothing`
+    [k] are scratch.
+    """
+    groups = len(maxima)
+    for j in range(groups):
+        maxima[j] = _rank(line[j])
+    for turn in range(1, len(line) // groups):
+        part = line[turn * groups : (turn + 1) * groups]
+        for j in range(groups):
+            rank = _rank(part[j])
+            maxima[j] = rank if rank > maxima[j] else maxima[j]
+    heap[:] = -np.inf
+    for j in range(groups):
+        value = _value(_rank(maxima[j]), single, bits)  # a rank's rank is its entry
+        if value > heap[0]:
+            _sink(heap, nothing, len(heap), value, 0)
+    return heap[0] - abs(heap[0]) * unit
+
+
+@compiled
 def improve(
     tile: Any,
     bounds: Any,
@@ -396,13 +421,13 @@ def improve(
     queries float32 [n, d]; rows [m, d], float32 or float16 bits; `first` is the number of rows[0]; heaps
     float32 and int64 [n, k].
 
-    While a heap is not full nothing can be left out. There the groups of columns are visited from the
-    largest maximum down, so that the heap fills with nearly the best and the limit is high at once.
+    An entry may belong to the answer when it reaches the k-th best exact score less the bound and, while the
+    heap is not full, what k entries of the tile reach less twice the bound.
     """
     lines, columns = tile.shape
-    groups = (columns + GROUP - 1) // GROUP
-    maxima = _maxima_like(tile, groups)
-    visited = np.empty(groups, np.bool_)
+    k = scores.shape[1]
+    maxima = _maxima_like(tile, min(columns, max(GROUP, GROUPS_PER_WANTED * k)))
+    heap, nothing = np.empty(k, np.float64), np.zeros(k, np.int64)
     single = np.empty(1, np.float32)
     bits = single.view(np.int32)
     scaled = np.empty(queries.shape[1], np.float64)
@@ -412,26 +437,17 @@ def improve(
     for i in range(lines):
         line, best, best_rows = tile[i], scores[i], numbers[i]
         allowance = bounds[i] + offsets[i]
-        limit = _limit(tile, best[0] - allowance, False, single, bits)
+        floor = np.float64(best[0]) - allowance
+        if best_rows[0] == UNFILLED and columns >= k:
+            floor = _reached(line, maxima, heap, nothing, unit, single, bits) - 2 * bounds[i]
+        limit = _limit(tile, floor, False, single, bits)
         prepared = False
-        filling = best_rows[0] == UNFILLED
-        if filling:
-            _fill_maxima(line, maxima)
-            visited[:] = False
-        for turn in range(groups):
-            group = turn
-            if filling:
-                group = -1
-                for g in range(groups):
-                    if not visited[g] and (group < 0 or maxima[g] > maxima[group]):
-                        group = g
-                visited[group] = True
-            start = group * GROUP
+        for start in range(0, columns, GROUP):
             part = line[start : min(start + GROUP, columns)]
-            if best_rows[0] != UNFILLED and not _any_reaches(part, limit):
+            if not _any_reaches(part, limit):
                 continue
             for j in range(len(part)):
-                if best_rows[0] != UNFILLED and not _reaches(part[j], limit):
+                if not _reaches(part[j], limit):
                     continue
                 if not prepared:
                     _scaled(queries[i], scaled)
@@ -441,8 +457,8 @@ def improve(
                 worst = max(worst, _excess(value, offsets[i], score, bounds[i], unit))
                 number = first + start + j
                 if _worse(best[0], best_rows[0], score, number):
-                    _sink(best, best_rows, len(best), score, number)
-                    limit = _limit(tile, best[0] - allowance, False, single, bits)
+                    _sink(best, best_rows, k, score, number)
+                    limit = _limit(tile, max(floor, best[0] - allowance), False, single, bits)
     return worst
 
 
