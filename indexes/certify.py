@@ -26,13 +26,15 @@ rounding. Together::
 
 `inner_product_bound` evaluates this in float64 with |x| the largest norm of the shard and a factor 1 +
 2**-20 for the rounding of the norms and of the bound itself. Passes in lower precision: `indexes.prepared`.
-What is not covered is arithmetic that does not keep its word (TF32 forced from outside, for instance): every
-rescored row is compared with its approximate score, and a difference beyond the bound raises `ProposerError`
-instead of giving an answer.
+What is not covered is arithmetic that does not keep its word. TF32 forced from outside is refused before a GPU
+is used (`tf32_is_forced`). Beyond that, every rescored row is compared with its approximate score, and a
+difference beyond the bound raises `ProposerError`: that notices a library that rounds more than it says, but
+proves nothing, because a row that it pushed out of the candidates is never looked at.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -46,6 +48,14 @@ from indexes.validate import as_stored, read_rows, row_norms
 
 UNIT_FLOAT32 = 2.0**-24
 BLOCK_SCORES = 1 << 24  # approximate scores held at once: 64 MiB of float32
+
+
+TF32_FORCED = "NVIDIA_TF32_OVERRIDE rounds every float32 product on a GPU, no bound holds; unset it"
+
+
+def tf32_is_forced() -> bool:
+    """Whether the environment makes CUDA libraries multiply float32 in TF32, whatever they are asked for."""
+    return os.environ.get("NVIDIA_TF32_OVERRIDE", "0") != "0"
 
 
 class ProposerError(ArithmeticError):

@@ -30,7 +30,16 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.certify import Best, BlockScan, Proposer, check_excess, growth, inner_product_bound
+from indexes.certify import (
+    TF32_FORCED,
+    Best,
+    BlockScan,
+    Proposer,
+    check_excess,
+    growth,
+    inner_product_bound,
+    tf32_is_forced,
+)
 from indexes.errors import SearchInputError
 from indexes.kernels import HALVES, improve_from_lists
 from indexes.numpy_backend import NumpyProposer
@@ -65,6 +74,8 @@ class GpuProbe:
 @cache
 def probe_gpu() -> GpuProbe:
     """Search one row on GPU 0, once, in a child process: FAISS ends the process on some CUDA errors."""
+    if tf32_is_forced():
+        return GpuProbe(False, TF32_FORCED)
     if not hasattr(faiss, "GpuIndexFlatIP"):
         return GpuProbe(False, f"this FAISS ({faiss.__version__}) is a CPU build")
     count = faiss.get_num_gpus()

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from indexes.certify import TF32_FORCED, tf32_is_forced
 from indexes.device_scan import DeviceRows, DeviceScan
 from indexes.errors import SearchInputError
 from indexes.host_scan import HostScan
@@ -64,6 +65,8 @@ class TorchBackend:
 @cache
 def gpu_trouble() -> str | None:
     """Why torch cannot multiply on GPU 0 here, in words; None when it can. Tried once."""
+    if tf32_is_forced():
+        return TF32_FORCED
     if not torch.cuda.is_available():
         return f"torch {torch.__version__} sees no GPU"
     try:
