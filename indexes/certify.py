@@ -26,8 +26,8 @@ rounding. Together::
 
 `inner_product_bound` evaluates this in float64 with |x| the largest norm of the shard and a factor 1 +
 2**-20 for the rounding of the norms and of the bound itself. Passes in lower precision: `indexes.prepared`.
-What is not covered is arithmetic that does not keep its word. TF32 forced from outside is refused before a GPU
-is used (`tf32_is_forced`). Beyond that, every rescored row is compared with its approximate score, and a
+What is not covered is arithmetic that does not keep its word. TF32 forced from outside is refused before a
+GPU is used (`tf32_is_forced`). Beyond that, every rescored row is compared with its approximate score, and a
 difference beyond the bound raises `ProposerError`: that notices a library that rounds more than it says, but
 proves nothing, because a row that it pushed out of the candidates is never looked at.
 """

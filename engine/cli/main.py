@@ -108,7 +108,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         result = itrstress.main(words, prog_name="itrstress", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("interrupted; what was complete is kept, run the same command to continue", err=True)
+        click.echo(
+            "interrupted; nothing is half-written, and embed, sweep, distractors, demo go on from there",
+            err=True,
+        )
         return 130
     except click.ClickException as error:
         return report(error.format_message(), error.exit_code, debug)

@@ -42,7 +42,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None
         (
             KeyboardInterrupt(),
             130,
-            "interrupted; what was complete is kept, run the same command to continue\n",
+            "interrupted; nothing is half-written, and embed, sweep, distractors, demo go on from there\n",
         ),
     ],
 )

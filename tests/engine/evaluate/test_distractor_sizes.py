@@ -328,7 +328,7 @@ def test_ctrl_c_ends_the_search_and_leaves_nothing(crowded: Path, tmp_path: Path
     out, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
     assert out.splitlines()[-1] == "threads []"
-    assert "interrupted; what was complete is kept" in err.splitlines()[-1]
+    assert "interrupted; nothing is half-written" in err.splitlines()[-1]
     assert not [entry for entry in tmp_path.iterdir() if "out" in entry.name]
 
 

@@ -270,7 +270,7 @@ def test_ctrl_c_keeps_what_is_written_and_the_same_command_finishes(store, comma
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert "interrupted; what was complete is kept" in err.splitlines()[-1]
+    assert "interrupted; nothing is half-written" in err.splitlines()[-1]
     assert "Traceback" not in err
     with open_set(set_file(store, "captions", "like-original-seed=0")) as found:
         assert 1 <= found.complete_blocks < found.header.blocks
