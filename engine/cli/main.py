@@ -102,10 +102,11 @@ def one_line(message: object) -> str:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0, 2 for input and usage, 1 for the rest, 130 for Ctrl-C."""
-    debug = "--debug" in (sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words  # wherever it stands: it is added to a command that has just failed
     try:
-        words = None if arguments is None else list(arguments)
-        result = itrstress.main(words, prog_name="itrstress", standalone_mode=False)
+        given = [word for word in words if word != "--debug"]
+        result = itrstress.main(given, prog_name="itrstress", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo(

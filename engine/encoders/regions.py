@@ -89,7 +89,7 @@ def check_regions(value: Any, spec: str, dim: int, regions: int | None = None) -
     Raises `InputError` for an image, another shape, or values that are not finite.
     """
     if not isinstance(value, np.ndarray):
-        raise InputError(f"{spec}: reads precomputed region features, not images; give --features")
+        raise InputError(f"{spec}: reads precomputed region features [regions, dim], found something else")
     if value.ndim != 2 or value.shape[1] != dim or not len(value):
         raise InputError(f"{spec}: features of shape {list(value.shape)}; expected [regions, {dim}]")
     if regions is not None and len(value) != regions:

@@ -137,6 +137,11 @@ def embed(
     records them in the store; `InputError` as `open_writer` does, with `force` as there. A kill at any moment
     loses at most the batch at hand.
     """
+    if getattr(encoder, "reads", "images") != "images":
+        raise InputError(
+            f"{encoder.spec}: reads precomputed region features, and only images can be given here; "
+            "encode them with the authors' code and use `itrstress import`"
+        )
     folder = check_image_folder(image_folder)
     clock = Stages()
     with clock.stage("plan"):

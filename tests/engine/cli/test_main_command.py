@@ -64,9 +64,10 @@ def test_a_defect_is_a_line_and_a_traceback_only_on_request(
     fail_with(ZeroDivisionError("division by zero"))
     assert run(["doctor"]) == 1
     assert "Traceback" not in capsys.readouterr().err
-    assert run(["--debug", "doctor"]) == 1
-    shown = capsys.readouterr().err
-    assert "Traceback" in shown
+    for words in (["--debug", "doctor"], ["doctor", "--debug"]):
+        assert run(words) == 1
+        shown = capsys.readouterr().err
+        assert "Traceback" in shown
     assert shown.endswith(
         "error: ZeroDivisionError: division by zero (a defect of itrstress; --debug shows where)\n"
     )

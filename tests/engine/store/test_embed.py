@@ -354,3 +354,14 @@ def test_a_set_says_how_it_was_made_and_so_do_the_results(tmp_path: Path, tiny_m
         assert made["encoder"]["spec"] == encoder.spec
         assert "fp32 on cpu" in made["encoder"]["computed"]
         assert {"torch", "open_clip_torch", "Pillow", "spacy", "wordfreq", "inflect"} <= set(made["versions"])
+
+
+def test_a_model_of_region_features_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    class Regions(CountingEncoder):
+        reads = "regions"
+
+    encoder, out = Regions(), tmp_path / "s.h5"
+    with pytest.raises(InputError, match="reads precomputed region features"):
+        go(encoder, make_corpus(tmp_path / "images", 3), tmp_path / "images", out)
+    assert not out.exists()
+    assert not encoder.batches

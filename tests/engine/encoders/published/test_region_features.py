@@ -192,7 +192,7 @@ def test_features_are_checked_against_the_model() -> None:
         check_regions(values, "saf:x", 5, 36)
     with pytest.raises(InputError, match=r"shape \[35, 5\]; expected \[regions, 2048\]"):
         check_regions(values, "saf:x", 2048)
-    with pytest.raises(InputError, match="not images; give --features"):
+    with pytest.raises(InputError, match="found something else"):
         check_regions(Image.new("RGB", (3, 3)), "saf:x", 5)
     values[3, 2] = np.nan
     with pytest.raises(InputError, match="NaN"):
