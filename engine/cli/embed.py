@@ -91,7 +91,9 @@ STAGES = ("plan", "decode", "encode", "write", "untracked")
     help="Image preprocessing where the checkpoint has none, such as openai or imagenet,resize=squash.",
 )
 @click.option(
-    "--skip-unreadable", is_flag=True, help="Leave images that cannot be read out, with their captions."
+    "--skip-unreadable",
+    is_flag=True,
+    help="Leave out images that cannot be read; their captions ask nothing but stay in the gallery.",
 )
 @click.option("--force", is_flag=True, help="Replace a store, or sets in it, made from something else.")
 def command(

@@ -105,7 +105,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words  # wherever it stands: it is added to a command that has just failed
     try:
-        given = [word for word in words if word != "--debug"]
+        given = ["--debug"] * debug + [word for word in words if word != "--debug"]
         result = itrstress.main(given, prog_name="itrstress", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except (click.exceptions.Abort, KeyboardInterrupt):

@@ -1,5 +1,4 @@
-"""Weights from a file that nobody vouches for: read without running code, put into a model without "
-"guessing."""
+"""Weights from a file that nobody vouches for: read without running code, loaded without guessing."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from engine.evaluate.progress import Advance, Progress, Silent
 from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, Run
 from engine.evaluate.search import DEFAULT_DEPTH, BaseSearch, VariantSearch, search_base, search_variant
 from engine.evaluate.sets import no_such_variant, run_key, variant_sets
-from engine.evaluate.stopwatch import Stopwatch
 from engine.evaluate.ties import DEFAULT_POLICY, Standing, TiePolicy, Top, tie_policy
+from engine.stopwatch import Stopwatch
 from engine.store.reader import Store
 from engine.store.schema import ORIGINAL, VariantRecord
 from indexes.memory import MemoryLimit

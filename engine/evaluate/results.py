@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import InputError
 from engine.evaluate.atomic import write_atomically
-from engine.evaluate.stopwatch import add_timings
 from engine.evaluate.ties import TiePolicyName
+from engine.stopwatch import add_timings
 from engine.variants.variant import Modality, Side
 from indexes.protocol import Origin
 

@@ -19,8 +19,8 @@ from engine.evaluate.results import DIRECTIONS, Direction, Results, Run
 from engine.evaluate.sample import Values
 from engine.evaluate.search import DEFAULT_DEPTH
 from engine.evaluate.sets import check_variants, sets_of, variant_sets
-from engine.evaluate.stopwatch import Stopwatch, add_timings
 from engine.evaluate.ties import DEFAULT_POLICY, tie_policy
+from engine.stopwatch import Stopwatch, add_timings
 from engine.store.reader import Store
 from indexes.memory import MemoryLimit
 

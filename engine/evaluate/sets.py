@@ -79,9 +79,15 @@ def run_key(
         "encoder": store.header.encoder_fingerprint,
         "corpus": store.header.corpus_fingerprint,
         "dtype": store.header.dtype,
-        **{part: f"{info.content_key}, {info.skipped} skipped" for part, info in infos.items()},
+        **{part: set_key(info) for part, info in infos.items()},
         **({} if distractors is None else {"distractors": distractors}),
     }
+
+
+def set_key(info: SetInfo) -> str:
+    """The rows of a set that take part: its content key, and which of its rows were skipped."""
+    skipped = f"{info.skipped} skipped"
+    return f"{info.content_key}, {skipped}" + (f" ({info.skipped_digest[:12]})" if info.skipped else "")
 
 
 def sets_of(store: Store, variants: Sequence[str | None]) -> list[SetInfo]:

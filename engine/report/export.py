@@ -13,8 +13,8 @@ from engine.evaluate.collection import FoundRun, seed_of, seedless
 from engine.evaluate.metrics import CUTOFFS, RECALL
 from engine.evaluate.names import safe_name
 from engine.evaluate.results import Direction
-from engine.evaluate.stopwatch import TOTAL
 from engine.report.grid import Record, Scalar, Section
+from engine.stopwatch import TOTAL
 
 # direction -> what CLIP_benchmark calls it: named by what is retrieved
 RETRIEVED: Mapping[Direction, str] = {"i2t": "text_retrieval", "t2i": "image_retrieval"}

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from engine.evaluate import metrics
 from engine.evaluate.results import DIRECTIONS, Direction, Results, Run
-from engine.evaluate.stopwatch import TOTAL
+from engine.stopwatch import TOTAL
 
 ROOMY = 100  # from this many columns on there is space between the numbers
 WIDE = 150  # from this many on there is space for intervals

@@ -1,9 +1,9 @@
 """From a corpus and an encoder to a store: what is pending is encoded, nothing twice.
 
 Work is cut into units: in each set, `BATCHES_A_UNIT` batches of texts new to it, or the items made from
-`batch_size` neighbouring images. Units depend on the plans and the batch size alone, never on what is
-complete, so a run that was killed and resumed computes the same batches, and so the same bytes, as one that
-was not.
+`batch_size` neighbouring images. Which texts are new depends on the sets planned before and on the complete
+rows of other sets in the store; how a unit is cut never depends on what is complete in its own set. So a run
+that was killed and resumed computes the same batches, and so the same bytes, as one that was not.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from engine.encoders.encoder import Encoder
 from engine.encoders.registry import describe_encoder
 from engine.errors import InputError
 from engine.packages import package_versions
+from engine.stopwatch import Stopwatch
 from engine.store.plans import original_plans, variant_plan
 from engine.store.raw import runs
 from engine.store.reader import open_store
@@ -143,7 +144,7 @@ def embed(
             "encode them with the authors' code and use `itrstress import`"
         )
     folder = check_image_folder(image_folder)
-    clock = Stages()
+    clock = Stopwatch()
     with clock.stage("plan"):
         if file_digests is None:
             file_digests = digest_files(corpus, folder, workers)
@@ -256,28 +257,6 @@ def stored_digests(path: Path) -> tuple[str, ...] | None:
 # ---------------------------------------------------------------- doing it
 
 
-class Stages:
-    """Wall seconds by stage, from its creation on; stages do not nest."""
-
-    def __init__(self) -> None:
-        self._started = time.perf_counter()
-        self._seconds: dict[str, float] = defaultdict(float)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Time the block as part of the stage `name`."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._seconds[name] += time.perf_counter() - started
-
-    def seconds(self) -> dict[str, float]:
-        """Seconds by stage, then what no stage covers, then all."""
-        total = time.perf_counter() - self._started
-        return {**self._seconds, "untracked": total - sum(self._seconds.values()), "total": total}
-
-
 @dataclass
 class Run:
     """One run over an open writer."""
@@ -288,7 +267,7 @@ class Run:
     writer: StoreWriter
     work: Work
     batch_size: int
-    clock: Stages
+    clock: Stopwatch
     progress: Progress
     unreadable: dict[str, str] = field(default_factory=dict)
     forwarded: dict[str, int] = field(default_factory=lambda: {"images": 0, "texts": 0})
@@ -315,7 +294,7 @@ class Run:
             sets=self.counts,
             unreadable=self.unreadable,
             forwarded=self.forwarded,
-            seconds=self.clock.seconds(),
+            seconds=self.clock.timings(),
             decoder_seconds=self.decoder_seconds,
             images_per_second=images / self.image_seconds if images else 0.0,
             damaged=self.writer.damaged,

@@ -7,6 +7,7 @@ crash.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -42,7 +43,8 @@ VERIFY_ROWS = 4096
 
 @dataclass(frozen=True)
 class SetInfo:
-    """What a set is and how far it is: counts of rows, bytes of all its datasets, and how it was made."""
+    """What a set is and how far it is: counts of rows, bytes of all its datasets, how it was made, and
+    a digest of the numbers of its skipped rows."""
 
     modality: Modality
     name: str
@@ -53,6 +55,7 @@ class SetInfo:
     content_key: str
     variant: VariantRecord | None
     made: Mapping[str, Any] = field(default_factory=dict)
+    skipped_digest: str = ""
 
     @property
     def label(self) -> str:
@@ -256,6 +259,9 @@ class Store:
             content_key=stored.content_key,
             variant=variant,
             made=read_made(metadata["made"]),
+            skipped_digest=hashlib.sha256(
+                np.flatnonzero(state == SKIPPED).astype("<i8").tobytes()
+            ).hexdigest(),
         )
 
     def _reasons(self, stored: StoredSet, state: NDArray[np.uint8]) -> dict[int, str]:

@@ -20,8 +20,8 @@ from engine.evaluate.bootstrap import (
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.run import evaluate_store
 from engine.evaluate.sample import Sample, sample_of
-from engine.evaluate.stopwatch import Stopwatch
 from engine.evaluate.ties import tie_policy
+from engine.stopwatch import Stopwatch
 
 
 def sample_with(cluster: list[int], values: dict[str, list[float]]) -> Sample:

@@ -283,7 +283,7 @@ def test_a_row_that_is_not_normalised_is_named(store_file: Path, world_parts: An
         rows[1500] *= 2  # a file that someone made and whose checksums hold
         object.__setattr__(crowds["i2t"].found, "rows", ArrayLike(rows))
         from engine.evaluate.direction import DirectionSearch
-        from engine.evaluate.stopwatch import Stopwatch
+        from engine.stopwatch import Stopwatch
         from indexes.errors import SearchInputError
 
         search = DirectionSearch(store, "i2t", backend="numpy", distractors=crowds["i2t"])

@@ -14,8 +14,8 @@ from engine.errors import InputError
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.outcomes import read_outcomes, write_outcomes
 from engine.evaluate.run import evaluate_store
-from engine.evaluate.stopwatch import Stopwatch
 from engine.evaluate.ties import Standing, Top, tie_policy
+from engine.stopwatch import Stopwatch
 
 
 @pytest.fixture

@@ -120,6 +120,19 @@ def test_a_set_with_skipped_rows_is_complete_and_says_why(tmp_path, small, unit_
         assert store.verify("images", "original") == []
 
 
+def test_which_rows_were_skipped_is_told_by_a_digest(tmp_path, small, unit_rows):
+    digests = set()
+    for skipped in (2, 2, 6):
+        path = tmp_path / f"{len(digests)}-{skipped}.h5"
+        with open_writer(path, small.header, [small.images]) as writer:
+            kept = np.delete(np.arange(7), skipped)
+            writer.write("images", "original", kept, unit_rows(6))
+            writer.skip("images", "original", np.array([skipped]), ["cut off"])
+        with open_store(path) as store:
+            digests.add(store.sets[0].skipped_digest)
+    assert len(digests) == 2
+
+
 def test_adding_a_set_keeps_the_others_byte_for_byte(tmp_path, small, unit_rows):
     path = tmp_path / "s.h5"
     fill(path, small, unit_rows, small.plans[:2])
