@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+WIDTH = 80
+
 
 @click.group("variants")
 def command() -> None:
@@ -14,22 +16,13 @@ def command() -> None:
 @click.option("--long", "show_all", is_flag=True, help="Show what each one does, in full.")
 def list_variants(show_all: bool) -> None:
     """List every family of variants and how its spec is written."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from engine.variants.registry import variant_families
 
-    console = Console()
-    members = variant_families().values()
-    if show_all:
-        for member in members:
-            console.print(f"[bold]{escape(member.usage)}[/bold]")
+    for member in variant_families().values():
+        click.secho(member.usage, bold=True)
+        if show_all:
             click.echo("\n".join(f"    {line}" if line else "" for line in member.doc.splitlines()) + "\n")
-        return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("variant", no_wrap=True)
-    table.add_column("what it does")
-    for member in members:
-        table.add_row(escape(member.usage), member.summary)
-    console.print(table)
+        else:
+            click.echo(
+                click.wrap_text(member.summary, width=WIDTH, initial_indent="    ", subsequent_indent="    ")
+            )
