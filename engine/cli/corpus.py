@@ -127,7 +127,7 @@ def _to_json(inspection: Inspection) -> str:
 
 
 def _write_json(path: Path, inspection: Inspection) -> None:
-    from engine.evaluate.atomic import write_atomically
+    from engine.outputs.atomic import write_atomically
 
     text = _to_json(inspection) + "\n"
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

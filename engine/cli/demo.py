@@ -88,7 +88,7 @@ def prepare(out: Path, images: int, seed: int) -> Path:
     """
     import yaml
 
-    from engine.evaluate.atomic import write_atomically
+    from engine.outputs.atomic import write_atomically
 
     file = out / RUN_FILE
     text = (

@@ -107,11 +107,11 @@ def command(
     The originals are searched once a direction, a variant only in its own shard, distractors once for all
     their numbers.
     """
-    from engine.evaluate.atomic import output_folder
     from engine.evaluate.distractors import DistractorChoice
     from engine.evaluate.ranked_metrics import RankedMetrics
     from engine.evaluate.results import DIRECTIONS, RESULTS_FILE, write_results
     from engine.evaluate.run import evaluate_store
+    from engine.outputs.atomic import output_folder
     from engine.report.console import ConsoleProgress, table_console
     from engine.report.table import results_table, timings_line
     from engine.store.distractors import parse_sizes

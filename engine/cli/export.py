@@ -41,12 +41,12 @@ def trec_command(
 
     Ids of queries, originals and adversarial items are three name spaces: image:, caption:, adversarial:.
     """
-    from engine.evaluate.atomic import output_folder
     from engine.evaluate.direction import DirectionSearch
     from engine.evaluate.names import run_name
     from engine.evaluate.results import DIRECTIONS
     from engine.evaluate.sets import check_variants, variant_sets
     from engine.evaluate.trec import write_trec
+    from engine.outputs.atomic import output_folder
     from engine.report.console import ConsoleProgress
     from engine.store.reader import open_store
 
@@ -105,8 +105,8 @@ def runs_command(paths: tuple[Path, ...], out: Path, force: bool) -> None:
 @click.option("--force", is_flag=True, help="Replace files in DIR.")
 def clip_benchmark_command(paths: tuple[Path, ...], out: Path, force: bool) -> None:
     """Write clean retrieval in the layout of CLIP_benchmark's results, a JSON file a checkpoint."""
-    from engine.evaluate.atomic import output_folder
     from engine.evaluate.collection import collect_runs
+    from engine.outputs.atomic import output_folder
     from engine.report.export import clip_benchmark_files, write_texts
 
     files = clip_benchmark_files(collect_runs(paths))

@@ -28,7 +28,7 @@ def deliver(report: Report, format_name: str, out: Path | None, *, force: bool) 
 
 def write_file(out: Path, data: bytes, *, force: bool) -> None:
     """Write a file and say so. Raises `InputError` when it is there and `force` is not given."""
-    from engine.evaluate.atomic import write_atomically
+    from engine.outputs.atomic import write_atomically
 
     if out.is_dir() or (out.exists() and not force):
         what = "a folder" if out.is_dir() else "there already"

@@ -39,13 +39,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.errors import InputError
-from engine.evaluate.atomic import write_atomically
 from engine.evaluate.gallery import Items, Queries
 from engine.evaluate.joined import ORIGINS, JoinedSearch
 from engine.evaluate.metrics import Outcome
 from engine.evaluate.results import Direction
 from engine.evaluate.search import NO_ROW, BaseSearch, Best
 from engine.evaluate.ties import Standing, Top
+from engine.outputs.atomic import write_atomically
 from indexes.protocol import Counts
 
 LABEL = pa.dictionary(pa.int32(), pa.string())

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import InputError
-from engine.evaluate.atomic import write_atomically
 from engine.evaluate.ties import TiePolicyName
+from engine.outputs.atomic import write_atomically
 from engine.stopwatch import add_timings
 from engine.variants.variant import Modality, Side
 from indexes.protocol import Origin

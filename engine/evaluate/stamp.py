@@ -31,9 +31,9 @@ from engine.corpus.corpus import Corpus
 from engine.corpus.images import UnreadableImage, find_image
 from engine.encoders.registry import parse_spec
 from engine.errors import InputError
-from engine.evaluate.atomic import write_atomically
 from engine.evaluate.results import Record
 from engine.evaluate.run_file import CheckpointSpec, RunFile
+from engine.outputs.atomic import write_atomically
 from engine.packages import package_versions
 from engine.store.embed import digest_files
 from engine.store.reader import Store, open_store

@@ -18,7 +18,6 @@ from pathlib import Path
 from engine.corpus.read import read_corpus
 from engine.encoders.registry import open_encoder
 from engine.errors import InputError, ItrstressError, unknown_name
-from engine.evaluate.atomic import make_folder
 from engine.evaluate.bootstrap import Resampling
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.finished import (
@@ -37,6 +36,7 @@ from engine.evaluate.run import execute
 from engine.evaluate.run_file import CheckpointSpec, RunFile, seeded
 from engine.evaluate.sets import run_key, sets_of, variant_sets
 from engine.evaluate.stamp import Inputs, is_embedded, stamp_of, write_stamp
+from engine.outputs.atomic import make_folder
 from engine.store.embed import embed
 from engine.store.reader import Store, open_store
 from engine.variants.registry import make_variant

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from engine.corpus.corpus import Corpus
 from engine.errors import InputError
+from engine.outputs.lock import WriterLock
 from engine.packages import package_versions
 from engine.store.arrays import RowTable, fingerprint_arrays
-from engine.store.lock import WriterLock
 from engine.store.plans import original_plans, variant_plan
 from engine.store.schema import SetPlan, StoredDtype, StoreHeader
 from engine.store.writer import open_writer

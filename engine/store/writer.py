@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
+from engine.outputs.lock import WriterLock
 from engine.packages import package_versions
-from engine.store.lock import WriterLock
 from engine.store.raw import flush, read_region, row_checksums, runs, write_rows
 from engine.store.reader import Store, find_damaged_rows, open_store
 from engine.store.schema import BYTES, COMPLETE, PENDING, REASON_BYTES, SKIPPED, SetPlan, StoreHeader

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
+from engine.outputs.lock import WriterLock
 from engine.packages import package_versions
 from engine.store.distractors.layout import BLOCK_ROWS, DistractorHeader, lay_out
 from engine.store.distractors.reader import DistractorSet, block_checksum, open_set
-from engine.store.lock import WriterLock
 from engine.store.raw import flush, read_region, read_rows, write_rows
 from engine.store.schema import BYTES, CHECKSUMS, COMPLETE, PENDING
 from engine.store.structure import storage_error

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from engine.errors import InputError
-from engine.evaluate import atomic
 from engine.evaluate.names import safe_name
 from engine.evaluate.results import Results, merge_results, read_results, write_results
 from engine.evaluate.run import evaluate_store
+from engine.outputs import atomic
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_file_names_are_safe_and_different_for_different_names() -> None:
 
 def killed_while(folder: Path, statement: str) -> None:
     """Run a statement in another process that kills itself in it."""
-    lines = ("import os", "from pathlib import Path", "from engine.evaluate.atomic import *", statement)
+    lines = ("import os", "from pathlib import Path", "from engine.outputs.atomic import *", statement)
     code = subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=folder, check=False).returncode
     assert code == -signal.SIGKILL
 

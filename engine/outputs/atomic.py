@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.errors import InputError
-from engine.store.lock import WriterLock
+from engine.outputs.lock import WriterLock
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
