@@ -14,6 +14,7 @@ from pathlib import Path
 
 from engine.errors import InputError
 from engine.outputs.lock import WriterLock
+from engine.outputs.place import not_writable
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -109,10 +110,3 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise not_writable(folder, error) from error
-
-
-def not_writable(path: Path, error: OSError) -> InputError:
-    """The error for a path that the system does not let us write."""
-    return InputError(
-        f"{path}: cannot be written ({error.strerror or error}); make room or name another place"
-    )
