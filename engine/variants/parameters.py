@@ -6,7 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
+
+Mode = Literal["default", "paper"]
+DEFAULT: Mode = "default"
+PAPER: Mode = "paper"
+MODES: tuple[Mode, ...] = (DEFAULT, PAPER)
 
 REQUIRED = object()
 """The default of a parameter that has none."""
@@ -47,6 +52,19 @@ def parse_level(text: str) -> Decimal:
     if not re.fullmatch(r"0?\.[0-9]{1,6}", text) or not Decimal(text):
         raise ValueError(text)
     return Decimal(text).normalize()
+
+
+def parse_mode(text: str) -> Mode:
+    """A member of `MODES`."""
+    for mode in MODES:
+        if text == mode:
+            return mode
+    raise ValueError(text)
+
+
+def mode_parameter() -> Parameter:
+    """``mode=paper``: the rule as published; ``mode=default``: as it should be."""
+    return Parameter("mode", parse_mode, " or ".join(MODES), default=DEFAULT)
 
 
 def seed_parameter() -> Parameter:

@@ -12,20 +12,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from engine.corpus.corpus import Caption, Corpus
 from engine.variants.checks import require_change
-from engine.variants.parameters import Parameter
+from engine.variants.parameters import DEFAULT, Mode
 from engine.variants.rng import item_rng
 from engine.variants.variant import Modality, Side, VariantItem, VariantItems
-
-Mode = Literal["default", "paper"]
-DEFAULT: Mode = "default"
-PAPER: Mode = "paper"
-MODES: tuple[Mode, ...] = (DEFAULT, PAPER)
 
 
 @dataclass(frozen=True)
@@ -42,19 +37,6 @@ class Perturbed:
 
 
 Rule = Callable[[Caption], Perturbed]
-
-
-def parse_mode(text: str) -> Mode:
-    """A member of `MODES`."""
-    for mode in MODES:
-        if text == mode:
-            return mode
-    raise ValueError(text)
-
-
-def mode_parameter() -> Parameter:
-    """``mode=paper``: the rule as published; ``mode=default``: as it should be."""
-    return Parameter("mode", parse_mode, " or ".join(MODES), default=DEFAULT)
 
 
 @dataclass(frozen=True)

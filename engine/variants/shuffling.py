@@ -11,7 +11,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from engine.corpus.corpus import Caption, Corpus
-from engine.variants.queries import PAPER, Perturbed, Rule, SeededPerturbation
+from engine.variants.parameters import PAPER
+from engine.variants.queries import Perturbed, Rule, SeededPerturbation
 from engine.variants.tagging import Tokens, tag
 
 TRIES = 64

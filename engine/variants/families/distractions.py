@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from engine.corpus.corpus import Caption, Corpus
-from engine.variants.queries import PAPER, Perturbed, QueryPerturbation, Rule, mode_parameter
+from engine.variants.parameters import PAPER, mode_parameter
+from engine.variants.queries import Perturbed, QueryPerturbation, Rule
 from engine.variants.registry import family
 
 NO_WORD = "no word to distract from"

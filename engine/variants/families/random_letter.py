@@ -11,8 +11,8 @@ import numpy as np
 
 from engine.corpus.corpus import Caption, Corpus
 from engine.variants.keyboard import in_case_of, typeable
-from engine.variants.parameters import seed_parameter
-from engine.variants.queries import PAPER, Perturbed, Rule, SeededPerturbation, mode_parameter
+from engine.variants.parameters import PAPER, mode_parameter, seed_parameter
+from engine.variants.queries import Perturbed, Rule, SeededPerturbation
 from engine.variants.registry import family
 from engine.variants.shuffling import spaced_words
 

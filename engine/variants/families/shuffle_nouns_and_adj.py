@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engine.variants.parameters import seed_parameter
-from engine.variants.queries import mode_parameter
+from engine.variants.parameters import mode_parameter, seed_parameter
 from engine.variants.registry import family
 from engine.variants.shuffling import FIXED, Shuffle, Slot, moving_words, tokens_of
 from engine.variants.tagging import Token

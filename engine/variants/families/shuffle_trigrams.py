@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from engine.variants.parameters import seed_parameter
-from engine.variants.queries import mode_parameter
+from engine.variants.parameters import mode_parameter, seed_parameter
 from engine.variants.registry import family
 from engine.variants.shuffling import Shuffle, Slot, permute_groups, spaced_words
 from engine.variants.treebank import word_tokens

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from engine.corpus.corpus import Corpus
 from engine.variants.inflection import match_case, pluralise, replace_noun
 from engine.variants.nouns import Noun
-from engine.variants.queries import PAPER, Perturbed, QueryPerturbation, Rule, mode_parameter
+from engine.variants.parameters import PAPER, mode_parameter
+from engine.variants.queries import Perturbed, QueryPerturbation, Rule
 from engine.variants.registry import family
 from engine.variants.tagging import ADJECTIVE_TAGS, NOUN_TAGS, Token, pipeline_version, tag
 from engine.variants.treebank import has_tagger, tags_by_nltk, tags_by_spacy, word_tokens

@@ -20,7 +20,7 @@ from engine.errors import InputError
 from engine.variants import treebank
 from engine.variants.families import synonyms
 from engine.variants.keyboard import NUMBER_ROW, in_case_of, neighbours, typeable
-from engine.variants.queries import DEFAULT, MODES, PAPER
+from engine.variants.parameters import DEFAULT, MODES, PAPER
 from engine.variants.registry import make_variant, variant_families
 from engine.variants.tagging import Token, tag
 from engine.variants.treebank import tags_by_spacy, word_tokens
