@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,7 @@ def open_npy(path: Path) -> FileRows:
     Raises `SearchInputError` for anything else: no file, another format, another kind of number, one that is
     not [rows, dim] in C order, a file that is shorter or longer than its header says.
     """
+    check_regular(path)
     try:
         with path.open("rb") as file:
             read_header = NPY_HEADERS.get(np.lib.format.read_magic(file))
@@ -101,7 +103,7 @@ def open_npy(path: Path) -> FileRows:
             offset = file.tell()
     except OSError as error:
         raise unreadable(path, error) from error
-    except (ValueError, EOFError, TypeError, RecursionError, MemoryError) as error:
+    except (ValueError, EOFError, TypeError, SyntaxError, RecursionError, MemoryError, TokenError) as error:
         raise SearchInputError(
             f"{path}: not a .npy file of numbers ({error}); write it with numpy.save"
         ) from error
@@ -118,6 +120,7 @@ def open_fbin(path: Path) -> FileRows:
 
     Raises `SearchInputError` when it is not there, or its size is not what its header says.
     """
+    check_regular(path)
     try:
         with path.open("rb") as file:
             head = file.read(FBIN_HEADER.itemsize)
@@ -130,6 +133,12 @@ def open_fbin(path: Path) -> FileRows:
     if 0 in (rows, dim):
         raise SearchInputError(f"{path}: its .fbin header says {rows} rows of {dim}, expected at least one")
     return FileRows(path, FBIN_HEADER.itemsize, (rows, dim), np.dtype("<f4"))
+
+
+def check_regular(path: Path) -> None:
+    """Raise `SearchInputError` for a pipe or a device: opening one may wait for ever."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise SearchInputError(f"{path}: no regular file; write its content to a file first")
 
 
 def unreadable(path: Path, error: OSError) -> SearchInputError:

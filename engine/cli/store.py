@@ -42,7 +42,18 @@ def inspect_command(path: Path, verify: bool) -> None:
         print_whole(sets_table(store.sets, damaged))
         for info in store.sets:
             print_notes(store, info)
+        for label in missing_originals(store):
+            echo_line(f"note: there is no {label}; without it nothing can be evaluated")
         check_damage(store, damaged)
+
+
+def missing_originals(store: Store) -> list[str]:
+    """The sets that every evaluation needs and the store does not have, damaged ones left out."""
+    from engine.store.schema import MODALITIES, ORIGINAL
+
+    labels = [f"{modality}/{ORIGINAL}" for modality in MODALITIES]
+    there = {info.label for info in store.sets} | set(store.damage)
+    return [label for label in labels if label not in there]
 
 
 def print_whole(table: Table) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
+from engine.inputs import check_regular_file
 
 
 @dataclass(frozen=True)
@@ -41,17 +43,42 @@ def load_document(path: str | Path) -> Document:
     if text.lstrip()[0] not in "[{":
         return Document(path, text, fault="does not begin with [ or {")
     try:
-        return Document(path, text, value=json.loads(text))
+        return Document(path, text, value=parse_json(text))
+    except JSONFault as fault:
+        return Document(path, text, fault=str(fault))
+
+
+class JSONFault(ValueError):
+    """Why a text cannot be taken as JSON, in words for an error."""
+
+
+def parse_json(text: str) -> Any:
+    """The JSON value that `text` is. Raises `JSONFault`, also for an object with one key twice.
+
+    Python would quietly keep the last of two; a caption or a split would be lost.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object_of)
     except json.JSONDecodeError as error:
-        return Document(path, text, fault=describe_json_error(error))
+        raise JSONFault(describe_json_error(error)) from None
     except RecursionError:
-        return Document(path, text, fault="lists or objects are nested too deeply to be a corpus")
-    except ValueError as error:  # an integer of thousands of digits
-        return Document(path, text, fault=str(error))
+        raise JSONFault("lists or objects are nested too deeply") from None
+    except JSONFault:
+        raise
+    except ValueError:  # the one other: an integer of thousands of digits
+        raise JSONFault("a number in it has thousands of digits") from None
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise JSONFault(f"the key {twice!r} stands twice in one object; keep one of them")
+    return value
 
 
 def parse_object(line: str) -> dict[str, Any] | None:
-    """The JSON object that `line` is, or None."""
+    """The JSON object that `line` is, or None; for recognition, `parse_json` is the one that judges."""
     if not line.startswith("{"):
         return None
     try:
@@ -69,15 +96,11 @@ def describe_json_error(error: json.JSONDecodeError) -> str:
 
 
 def _read_bytes(path: Path) -> bytes:
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; expected a corpus file (images are given with --images)")
+    check_regular_file(path, "a corpus file (images are given with --images)")
     try:
         return path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{path}: cannot be read: {reason}") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _decode(path: Path, data: bytes) -> str:

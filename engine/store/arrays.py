@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tokenize
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
+from engine.inputs import check_regular_file
 
 HASH_ROWS = 8192
+# what numpy raises for a file that is no array: its header is read as a Python literal
+NO_ARRAY = (
+    ValueError,
+    TypeError,
+    EOFError,
+    OverflowError,
+    SyntaxError,
+    RecursionError,
+    MemoryError,
+    tokenize.TokenError,
+)
 
 
 @dataclass(frozen=True)
@@ -96,11 +109,12 @@ def open_array(path: str | Path) -> ArrayFile:
     or not 2-D.
     """
     path = Path(path)
+    check_regular_file(path, "a .npy file of embeddings")
     try:
         rows = np.lib.format.open_memmap(path, mode="r")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError, OverflowError, SyntaxError, RecursionError, MemoryError) as error:
+    except NO_ARRAY as error:
         raise InputError(
             f"{path} is not a whole .npy file of numbers (cut off, or another format): {error}"
         ) from error

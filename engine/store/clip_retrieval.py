@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.corpus.normalise import find_normalisation
 from engine.corpus.shape import expect_image_file, expect_text
 from engine.errors import InputError
+from engine.inputs import check_regular_file
 from engine.store.arrays import RowTable, open_array
 from engine.store.importer import ImportedSet
 from engine.store.plans import original_plans
@@ -90,6 +92,7 @@ def read_metadata(file: Path) -> tuple[list[str], list[str]]:
     import pyarrow
     import pyarrow.parquet
 
+    check_regular_file(file, "the metadata of clip-retrieval inference (Parquet)")
     try:
         there = pyarrow.parquet.read_schema(file).names
         missing = [column for column in COLUMNS if column not in there]
@@ -137,7 +140,7 @@ def corpus_from_metadata(folder: ClipRetrievalFolder, normalisation: str) -> tup
 
 def relative_files(folder: ClipRetrievalFolder) -> list[str]:
     """The image paths as files inside an image folder. Raises `InputError` for one that leads out of it."""
-    paths = [PurePosixPath(path) for path in folder.image_paths]
+    paths = [PurePosixPath(re.sub("^/+", "/", path)) for path in folder.image_paths]  # //a is /a
     if paths and all(path.is_absolute() for path in paths):
         shared = shared_parent(paths)
         paths = [path.relative_to(shared) for path in paths]
@@ -148,12 +151,8 @@ def relative_files(folder: ClipRetrievalFolder) -> list[str]:
 
 
 def shared_parent(paths: Sequence[PurePosixPath]) -> PurePosixPath:
-    """The deepest folder that holds all paths."""
-    shared = paths[0].parent
-    for path in paths:
-        while shared not in path.parents:
-            shared = shared.parent
-    return shared
+    """The deepest folder that holds all paths (absolute)."""
+    return PurePosixPath(posixpath.commonpath([str(path.parent) for path in paths]))
 
 
 def check_same_images(folder: ClipRetrievalFolder, first: NDArray[np.int64]) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
+from engine.inputs import check_regular_file
 from engine.store.raw import Region, read_region, read_rows, row_checksums, runs, unpack_texts
 from engine.store.schema import COMPLETE, ORIGINAL, PENDING, SKIPPED, StoreHeader, VariantRecord
 from engine.store.structure import (
@@ -333,10 +334,7 @@ def open_store(path: str | Path, *, tolerant: bool = False) -> Store:
     see `Store.damage`.
     """
     path = Path(path)
-    if path.is_dir() or not path.exists():
-        raise InputError(
-            f"{path} is {'a folder' if path.is_dir() else 'not there'}, expected a store file (STORE.h5)"
-        )
+    check_regular_file(path, "a store file (STORE.h5)")
     try:
         file = io.FileIO(path)
     except OSError as error:

@@ -371,6 +371,8 @@ def find_sets(file: Any, header: StoreHeader, ends: FileEnds) -> tuple[list[Stor
                 found.append(find_set(file[modality], modality, name, header, ends))
             except (*H5_ERRORS, InputError) as error:
                 damaged[printable(f"{modality}/{name}")] = reason_of(error)
+        if names and ORIGINAL not in names:
+            damaged[f"{modality}/{ORIGINAL}"] = "it is not there, though variants of it are"
     return found, damaged
 
 
@@ -398,6 +400,8 @@ def own_members(parent: Any, name: str) -> Iterator[str]:
 def check_link(parent: Any, name: str) -> None:
     """Only hard links stay inside the file for sure; soft and external ones are refused."""
     link = parent.get(name, getlink=True)
+    if link is None:
+        raise DamagedSetError(f"{name} is not there")
     if not isinstance(link, h5py.HardLink):
         raise DamagedSetError(f"{name} is a link to elsewhere ({type(link).__name__}); refused")
 

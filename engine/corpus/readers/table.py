@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.corpus.document import Document, describe_json_error, parse_object
+from engine.corpus.document import Document, JSONFault, parse_json, parse_object
 from engine.corpus.reader import Collector, Reading
 from engine.corpus.shape import expect_field, expect_image_file, expect_object, expect_text, shorten
 from engine.errors import InputError
@@ -86,11 +85,9 @@ def _iterate_json_lines(document: Document) -> Iterator[Row]:
             continue
         place = f"{document.path}: line {number}"
         try:
-            value = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{place}: not valid JSON: {describe_json_error(error)}") from None
-        except (RecursionError, ValueError) as error:
-            raise InputError(f"{place}: not valid JSON: {error}") from None
+            value = parse_json(line)
+        except JSONFault as fault:
+            raise InputError(f"{place}: not valid JSON: {fault}") from None
         entry = expect_object(value, place)
         yield Row(expect_field(entry, "image", place), expect_field(entry, "caption", place), place)
 
@@ -111,10 +108,13 @@ def _iterate_delimited(document: Document, delimiter: str) -> Iterator[Row]:
                 )
             yield Row(cells[image], cells[caption], place)
     except csv.Error as error:
-        raise InputError(
-            f"{document.path}: line {reader.line_num}: not a valid {_DELIMITERS[delimiter]} row: {error}; "
-            "a quote that opens a text must close it, a quote inside is doubled"
-        ) from None
+        hint = (
+            "split the text"
+            if "field larger" in str(error)
+            else "a quote that opens a text must close it, a quote inside is doubled"
+        )
+        place, kind = f"{document.path}: line {reader.line_num}", _DELIMITERS[delimiter]
+        raise InputError(f"{place}: not a valid {kind} row: {error}; {hint}") from None
 
 
 def _is_json_lines(text: str) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
+from engine.inputs import check_regular_file
 from engine.store.arrays import normalise
 from engine.store.clip_retrieval import numbered
 from engine.store.reader import SIGNATURE, EmbeddingSet, Store, open_store
@@ -242,6 +243,8 @@ def kind_of(path: Path) -> Kind:
     """The kind of a path. Raises `InputError` when it is not there or of none."""
     if not path.exists():
         raise InputError(f"--from {path}: not there; expected {', '.join(kind.name for kind in KINDS)}")
+    if not path.is_dir():
+        check_regular_file(path, "distractor rows")
     found = next((kind for kind in KINDS if kind.matches(path)), None)
     if found is None:
         raise InputError(

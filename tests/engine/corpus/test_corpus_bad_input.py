@@ -100,7 +100,23 @@ TEXT_CASES: dict[str, tuple[bytes, str]] = {
     ),
     "not UTF-8": (b"image,caption\na.jpg,caf\xe9\n", r"line 2: byte 23 \(0xe9\) is not UTF-8"),
     "nested": (b"[" * 200_000 + b"]" * 200_000, "nested too deeply"),
-    "long number": (b"[" + b"1" * 10_000 + b"]", "[Ee]xceeds|is JSON, but no corpus"),
+    "long number": (b"[" + b"1" * 10_000 + b"]", "thousands of digits|is JSON, but no corpus"),
+    "key twice": (
+        b'[{"image": "a.jpg", "caption": ["x"], "caption": ["y"]}]',
+        "the key 'caption' stands twice in one object",
+    ),
+    "key twice in a line": (
+        b'{"image": "a.jpg", "caption": "x"}\n{"image": "b.jpg", "image": "c.jpg", "caption": "x"}\n',
+        "line 2: not valid JSON: the key 'image' stands twice",
+    ),
+    "key twice in the first line": (
+        b'{"image": "b.jpg", "image": "c.jpg", "caption": "x"}\n',
+        "line 1: not valid JSON: the key 'image' stands twice",
+    ),
+    "long cell": (
+        b'image,caption\na.jpg,"' + b"x " * 100_000 + b'"\n',
+        "line 2: not a valid CSV row: field larger than field limit .*; split the text",
+    ),
     "binary": (b"\x89PNG\r\n\x1a\n", r"line 1: byte 0 \(0x89\) is not UTF-8"),
     "other table": (
         b"picture,text\na.jpg,x\n",

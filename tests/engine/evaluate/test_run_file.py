@@ -140,7 +140,7 @@ def test_a_file_that_is_no_mapping(folder: Path, text: str, expected: str) -> No
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"gone.yaml: cannot be read \(No such file"):
+    with pytest.raises(InputError, match=r"gone.yaml: no such file; expected a run file"):
         load_run_file(tmp_path / "gone.yaml")
 
 

@@ -153,7 +153,7 @@ def test_what_is_no_store_is_named(tmp_path, small, content, line):
 
 
 def test_a_missing_file_a_folder_and_a_foreign_hdf5_file_are_named(tmp_path):
-    with pytest.raises(InputError, match="is not there, expected a store file"):
+    with pytest.raises(InputError, match="no such file; expected a store file"):
         open_store(tmp_path / "s.h5")
     with pytest.raises(InputError, match="is a folder"):
         open_store(tmp_path)
@@ -342,6 +342,21 @@ def test_inspect_tells_of_missing_and_skipped_rows(tmp_path, small, unit_rows, c
     shown = capsys.readouterr().out
     assert "note: images/original lacks 1 rows" in shown
     assert "note: images/original skipped 2 images: not an image" in shown
+    assert "note: there is no captions/original; without it nothing can be evaluated" in shown
+
+
+def test_a_store_without_a_modality_says_so(store_file):
+    with h5py.File(store_file, "r+") as file:
+        del file["images"]
+    with pytest.raises(InputError, match="images: images is not there; still good: captions/original"):
+        open_store(store_file)
+
+
+def test_inspect_names_originals_that_were_taken_out(store_file, capsys):
+    with h5py.File(store_file, "r+") as file:
+        del file["captions/original"]
+    assert run(["store", "inspect", str(store_file)]) == 2
+    assert "captions/original: it is not there, though variants of it are" in capsys.readouterr().err
 
 
 def test_inspect_has_a_help_page():

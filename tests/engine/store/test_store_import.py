@@ -11,6 +11,8 @@ import pytest
 
 from engine.cli.main import run
 from engine.store import open_store
+from indexes.errors import SearchInputError
+from indexes.files import open_npy
 
 IMAGES, CAPTIONS, DIM = 4, 9, 5
 TEXTS = [f"Caption {row} of  things." for row in range(CAPTIONS)]
@@ -142,6 +144,30 @@ def test_an_array_file_that_is_cut_off_is_named(folder, capsys, length):
     assert left_behind(folder) == []
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"{'descr': '<f4', 'shape': (",
+        b"{'descr': [[]], 'fortran_order': 0, 'shape': 1}",
+        b"'''",
+        b"{1: }",
+        b"[" * 90,
+        b"{'descr': 3, 'fortran_order': False, 'shape': (1, 1)}",
+    ],
+)
+@pytest.mark.parametrize("as_rows", [False, True])
+def test_a_header_that_is_no_literal_is_named(folder, capsys, header, as_rows):
+    text = header + b" " * (117 - len(header)) + b"\n"
+    start = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little")
+    (folder / "c.npy").write_bytes(start + text + bytes(64))
+    if as_rows:
+        with pytest.raises(SearchInputError, match=r"c.npy: not a .npy file of numbers"):
+            open_npy(folder / "c.npy")
+    else:
+        assert imported() == 2
+        assert "c.npy is not a whole .npy file" in capsys.readouterr().err
+
+
 def test_an_output_that_is_there_stays_as_it_is(folder, capsys):
     assert imported() == 0
     before = (folder / "s.h5").read_bytes()
@@ -165,7 +191,7 @@ def test_an_output_that_is_there_stays_as_it_is(folder, capsys):
         (["--clip-retrieval", "."], "has no metadata/metadata_0.parquet"),
         (
             ["--images", "x.npy", "--captions", "c.npy", "--corpus", "corpus.jsonl"],
-            "x.npy cannot be read: No such file",
+            "x.npy: no such file; expected a .npy file",
         ),
     ],
 )
@@ -319,6 +345,11 @@ def path_that_leads_out(root):
     pyarrow.parquet.write_table(table, root / "metadata" / "metadata_2.parquet")
 
 
+def root_as_path(root):
+    table = pyarrow.table({"caption": TEXTS[:4], "image_path": ["/", "/x/2", "//x/3", "/x/4"]})
+    pyarrow.parquet.write_table(table, root / "metadata" / "metadata_2.parquet")
+
+
 def no_parquet(root):
     (root / "metadata" / "metadata_2.parquet").write_bytes(b"PAR1 not really")
 
@@ -337,6 +368,7 @@ def no_parquet(root):
         (no_column, "metadata_2.parquet has no column image_path; it has caption"),
         (null_caption, "metadata_2.parquet row 1: caption is null; expected text"),
         (path_that_leads_out, "row 0: image_path leads out of the image folder"),
+        (root_as_path, "row 0: image_path is"),
         (no_parquet, "metadata_2.parquet cannot be read as Parquet"),
     ],
 )

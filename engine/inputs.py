@@ -1,0 +1,46 @@
+"""Files a user gives: regular files only, told apart before they are opened.
+
+Opening a pipe waits for a writer that may never come, and a device may never end; input files are also read
+more than once (digests, resuming), which neither of them can be.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.errors import InputError
+
+_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def check_regular_file(path: str | Path, expected: str) -> os.stat_result:
+    """The status of a file, links followed; `expected` says what is looked for, such as ``a corpus file``.
+
+    Raises `InputError` when it is not there, not reachable, or anything but a regular file.
+    """
+    try:
+        status = Path(path).stat()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; expected {expected}") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: cannot be read ({reason}); expected {expected}") from None
+    if not stat.S_ISREG(status.st_mode):
+        kind = kind_of_file(status.st_mode)
+        copy = "" if kind == "a folder" else "; write its content to a file first"
+        raise InputError(f"{path} is {kind}; expected {expected}{copy}")
+    return status
+
+
+def kind_of_file(mode: int) -> str:
+    """What something that is no regular file is, from its `st_mode`, for an error line."""
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "no regular file")
