@@ -39,8 +39,13 @@ STAGES = ("plan", "decode", "encode", "write", "untracked")
 @click.option(
     "--corpus", "corpus_file", required=True, type=PATH, metavar="PATH", help="The captioned image set."
 )
+@click.option("--images", "image_folder", type=PATH, metavar="DIR", help="The folder of its images.")
 @click.option(
-    "--images", "image_folder", required=True, type=PATH, metavar="DIR", help="The folder of its images."
+    "--features",
+    type=PATH,
+    metavar="PATH",
+    help="Region features instead of images, for a model that reads them: a .npy [images, regions, dim], an "
+    "HDF5 file, or a folder with one .npz an image.",
 )
 @click.option("--out", required=True, type=PATH, metavar="STORE.h5", help="The store to write, or to finish.")
 @click.option("--reader", metavar="NAME", help=f"Layout of the corpus file: {', '.join(READERS)}.")
@@ -99,7 +104,8 @@ STAGES = ("plan", "decode", "encode", "write", "untracked")
 def command(
     model: str,
     corpus_file: Path,
-    image_folder: Path,
+    image_folder: Path | None,
+    features: Path | None,
     out: Path,
     reader: str | None,
     split: str,
@@ -121,14 +127,17 @@ def command(
     """
     from engine.encoders.registry import open_encoder
     from engine.store.embed import UnreadableImagesError, embed
+    from engine.store.image_source import open_source
     from engine.variants.registry import make_variant
 
-    check_image_folder(image_folder)
+    if image_folder is not None:
+        check_image_folder(image_folder)
     corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)
     made = [make_variant(spec) for spec in variants]
     encoder = open_encoder(
         model, device=device, precision=precision, batch_size=batch_size, preprocess=preprocess
     )
+    source = open_source(encoder, model, corpus, image_folder, features)
     for line in introduction(encoder, corpus, out):
         click.echo(line)
     try:
@@ -136,7 +145,7 @@ def command(
             report = embed(
                 encoder,
                 corpus,
-                image_folder,
+                source,
                 made,
                 out,
                 batch_size=batch_size,

@@ -71,12 +71,17 @@ def check_image_source(spec: str, reads: ImageInput, images: Path | None, featur
         raise InputError(f"{spec}: both --images and --features are given; expected --{_option(reads)} alone")
     if images is None and features is None:
         raise InputError(f"{spec}: neither --images nor --features is given; expected --{_option(reads)}")
-    if reads == "regions" and features is None:
-        raise InputError(
+    if (reads == "regions") != (features is not None):
+        raise other_input(spec, reads)
+
+
+def other_input(spec: str, reads: ImageInput) -> InputError:
+    """The error for a model that was given the input it does not read."""
+    if reads == "regions":
+        return InputError(
             f"{spec}: reads precomputed region features, not images; give --features instead of --images"
         )
-    if reads == "images" and images is None:
-        raise InputError(f"{spec}: reads images, not features; give --images instead of --features")
+    return InputError(f"{spec}: reads images, not features; give --images instead of --features")
 
 
 def _option(reads: ImageInput) -> str:

@@ -73,10 +73,12 @@ class CheckpointSpec(Record):
 
 
 class CorpusSpec(Record):
-    """The captioned image set: its file, the folder of its images, how to read it (`engine.corpus.read`)."""
+    """The captioned image set: its file, the folder of its images or their region features
+    (`engine.encoders.regions`), how to read it (`engine.corpus.read`)."""
 
     path: Path
-    images: Path
+    images: Path | None = None
+    features: Path | None = None
     reader: Text | None = None
     split: Text = DEFAULT_SPLIT
     normalisation: Text = "raw"
@@ -128,9 +130,14 @@ def load_run_file(path: str | Path) -> RunFile:
         raise document.problem(error) from error
     check_specs(run_file, document)
     run_file = resolve(run_file, file.resolve().parent)
+    corpus = run_file.corpus
+    if (corpus.images is None) == (corpus.features is None):
+        found = "neither images nor features" if corpus.images is None else "both images and features"
+        raise document.error(("corpus",), f"has {found}; expected the one that the checkpoints read")
     for place, there in (
-        (("corpus", "path"), run_file.corpus.path.is_file()),
-        (("corpus", "images"), run_file.corpus.images.is_dir()),
+        (("corpus", "path"), corpus.path.is_file()),
+        (("corpus", "images"), corpus.images is None or corpus.images.is_dir()),
+        (("corpus", "features"), corpus.features is None or corpus.features.exists()),
     ):
         if not there:
             raise document.error(
@@ -290,11 +297,11 @@ def dotted(place: Place) -> str:
 def resolve(run_file: RunFile, folder: Path) -> RunFile:
     """The same sweep with paths absolute, relative ones taken from `folder`."""
     corpus = run_file.corpus
+    paths = {"path": corpus.path, "images": corpus.images, "features": corpus.features}
+    absolute = {name: folder / path for name, path in paths.items() if path is not None}
     return run_file.model_copy(
         update={
-            "corpus": corpus.model_copy(
-                update={"path": folder / corpus.path, "images": folder / corpus.images}
-            ),
+            "corpus": corpus.model_copy(update=absolute),
             "stores": folder / run_file.stores,
             "out": folder / run_file.out,
             "checkpoints": tuple(resolve_weights(one, folder) for one in run_file.checkpoints),

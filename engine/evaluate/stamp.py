@@ -35,7 +35,7 @@ from engine.evaluate.results import Record
 from engine.evaluate.run_file import CheckpointSpec, RunFile
 from engine.outputs.atomic import write_atomically
 from engine.packages import package_versions
-from engine.store.embed import digest_files
+from engine.store.image_source import ImageFolder, ImageSource, RegionImages, digest_images
 from engine.store.reader import Store, open_store
 from engine.store.schema import MODALITIES, ORIGINAL
 from engine.variants.variant import Modality, Side, Variant, VariantItems
@@ -84,18 +84,32 @@ class Inputs:
         )
 
     @cached_property
+    def source(self) -> ImageSource:
+        """The image files, or the region features."""
+        spec = self.run_file.corpus
+        if spec.features is not None:
+            return RegionImages(self.corpus, spec.features)
+        assert spec.images is not None
+        return ImageFolder(self.corpus, spec.images)
+
+    @cached_property
     def image_digests(self) -> tuple[str, ...]:
-        """SHA-256 of the image files, as `engine.store.embed.file_digest`."""
-        return digest_files(self.corpus, self.run_file.corpus.images, self.run_file.workers)
+        """SHA-256 of what every image is (`ImageSource.digest`)."""
+        return digest_images(self.source, self.run_file.workers)
 
     @cached_property
     def shared(self) -> dict[str, str]:
         """The part of a stamp's inputs that no checkpoint changes."""
-        folder = self.run_file.corpus.images
+        spec = self.run_file.corpus
+        if spec.features is not None:
+            images = (file_state(file) for file in sorted(files_of(spec.features)))
+        else:
+            assert spec.images is not None
+            images = (image_state(spec.images, image.file) for image in self.corpus.images)
         return {
             "versions": json.dumps(package_versions(), sort_keys=True),
             "corpus": self.corpus.fingerprint,
-            "images": hashed(image_state(folder, image.file) for image in self.corpus.images),
+            "images": hashed(images),
             "variants": json.dumps([variant_state(one) for one in self.variants]),
             "precision": self.run_file.precision,
             "skip_unreadable": str(self.run_file.skip_unreadable),
@@ -197,6 +211,11 @@ def files_at(path: Path) -> Iterator[Path]:
     elif path.is_dir():
         for folder, _, names in os.walk(path):
             yield from (Path(folder, name) for name in names)
+
+
+def files_of(path: Path) -> Iterator[Path]:
+    """A file itself, or the files in a folder."""
+    return (file for file in (path.iterdir() if path.is_dir() else [path]) if file.is_file())
 
 
 def variant_state(variant: Variant) -> list[str]:

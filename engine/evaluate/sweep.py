@@ -183,7 +183,7 @@ class CheckpointSweep:
             embed(
                 encoder,
                 self.inputs.corpus,
-                options.corpus.images,
+                self.inputs.source,
                 self.inputs.applied,
                 self.store_path,
                 batch_size=options.batch_size,

@@ -8,7 +8,6 @@ that was killed and resumed computes the same batches, and so the same bytes, as
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,15 +19,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL.Image import Image
 
 from engine.corpus.corpus import Corpus
-from engine.corpus.images import UnreadableImage, check_image_folder, find_image, open_image
+from engine.corpus.images import UnreadableImage
 from engine.encoders.encoder import Encoder
 from engine.encoders.registry import describe_encoder
 from engine.errors import InputError
 from engine.packages import package_versions
 from engine.stopwatch import Stopwatch
+from engine.store.image_source import (
+    ImageSource,
+    as_source,
+    check_features,
+    check_source,
+    digest_images,
+    naming_image,
+)
 from engine.store.plans import original_plans, variant_plan
 from engine.store.raw import runs
 from engine.store.reader import open_store
@@ -40,8 +46,6 @@ from indexes.protocol import RowSource
 NAMES_SHOWN = 10
 COPY_ROWS = 4096
 BATCHES_A_UNIT = 16  # of texts: enough that texts of one length fill the encoder's batches
-JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
-PNG_START, PNG_END = b"\x89PNG", b"IEND"
 
 Progress = Callable[[str, int, int], None]
 """Called with what is worked on ("images", "texts"), how many items are done, and how many there are."""
@@ -112,7 +116,7 @@ class UnreadableImagesError(InputError):
 def embed(
     encoder: Encoder,
     corpus: Corpus,
-    image_folder: str | Path,
+    images: str | Path | ImageSource,
     variants: Sequence[Variant],
     path: str | Path,
     *,
@@ -127,27 +131,26 @@ def embed(
 ) -> EmbedReport:
     """Encode a corpus and its variants into the store at `path`, or finish one.
 
+    `images` is the folder of the image files, or a source of what the encoder reads (region features).
     `batch_size` items go through the encoder at once (give the encoder the same); `workers` threads decode
     images. Equal texts are encoded once, whichever captions and variants they are in, those already in the
-    store included. An image file counts as its bytes: another file under the same name is an error, not a
-    silent reuse. Where a file was missing or cut off when the store was laid out there is no digest of it, so
-    that it can be put right and the run resumed. `file_digests` are those of `digest_files` where the caller
-    has them already. What a set was made with (`command`, encoder, versions) is kept beside it.
+    store included. An image file counts as its bytes, features as their values: another file under the same
+    name is an error, not a silent reuse. Where a file was missing or cut off when the store was laid out
+    there is no digest of it, so that it can be put right and the run resumed. `file_digests` are those of
+    `digest_images` where the caller has them already. What a set was made with (`command`, encoder, versions)
+    is kept beside it.
 
     Raises `UnreadableImagesError` at the end, when all else is complete, unless `skip_unreadable`, which
     records them in the store; `InputError` as `open_writer` does, with `force` as there. A kill at any moment
     loses at most the batch at hand.
     """
-    if getattr(encoder, "reads", "images") != "images":
-        raise InputError(
-            f"{encoder.spec}: reads precomputed region features, and only images can be given here; "
-            "encode them with the authors' code and use `itrstress import`"
-        )
-    folder = check_image_folder(image_folder)
+    source = as_source(images, corpus)
+    check_source(source, encoder, variants)
     clock = Stopwatch()
     with clock.stage("plan"):
+        check_features(source, encoder, corpus, workers)
         if file_digests is None:
-            file_digests = digest_files(corpus, folder, workers)
+            file_digests = digest_images(source, workers)
         digests = image_digests(file_digests, None if force else Path(path))
         work = plan_work(corpus, variants, digests, made_by(encoder, batch_size, command))
         header = StoreHeader(
@@ -162,7 +165,7 @@ def embed(
         )
         writer = open_writer(path, header, [*work.captions, *work.images], force=force)
     with writer:
-        run = Run(encoder, corpus, folder, writer, work, batch_size, clock, progress)
+        run = Run(encoder, corpus, source, writer, work, batch_size, clock, progress)
         run.encode_captions()
         run.encode_images(workers, skip_unreadable)
         report = run.report()
@@ -209,12 +212,6 @@ def plan_work(
     return Work(captions_made, images_made, recipes)
 
 
-def digest_files(corpus: Corpus, folder: Path, workers: int) -> tuple[str, ...]:
-    """The `file_digest` of every image of a corpus, by `workers` threads."""
-    with ThreadPoolExecutor(workers) as threads:
-        return tuple(threads.map(lambda image: file_digest(folder, image.file), corpus.images))
-
-
 def image_digests(digests: Sequence[str], resumed: Path | None) -> tuple[str, ...] | None:
     """What the key of a store says of the image files, one an image, from the files' digests.
 
@@ -228,18 +225,6 @@ def image_digests(digests: Sequence[str], resumed: Path | None) -> tuple[str, ..
         return None
     kept = (new if old else "" for old, new in zip(there, digests, strict=False))
     return (*kept, *digests[len(there) :])
-
-
-def file_digest(folder: Path, file: str) -> str:
-    """SHA-256 (hex) of an image file's bytes; "" when it is not there or shows that it is cut off."""
-    try:
-        data = find_image(folder, file).path.read_bytes()
-    except (UnreadableImage, OSError):
-        return ""
-    for start, end in ((JPEG_START, JPEG_END), (PNG_START, PNG_END)):
-        if data.startswith(start) and end not in data[-1024:]:
-            return ""
-    return hashlib.sha256(data).hexdigest()
 
 
 def stored_digests(path: Path) -> tuple[str, ...] | None:
@@ -263,7 +248,7 @@ class Run:
 
     encoder: Encoder
     corpus: Corpus
-    folder: Path
+    source: ImageSource
     writer: StoreWriter
     work: Work
     batch_size: int
@@ -378,7 +363,7 @@ class Run:
         rows = [row for unit in units for row in unit.rows]
         jobs = {row: unit.items[row] for unit in units for row in unit.rows}
         ahead = max(2 * workers, 2 * self.batch_size // len(self.work.images))
-        decoder = Decoder(self.corpus, self.folder, self.encoder, jobs)
+        decoder = Decoder(self.corpus, self.source, self.encoder, jobs)
         with closing_threads(workers) as threads:
             prepared = ordered_ahead(threads, decoder, rows, ahead)
             for unit in units:
@@ -512,28 +497,29 @@ class Decoder:
     """Draws and prepares everything that is made from one image of the corpus. Called from many threads."""
 
     corpus: Corpus
-    folder: Path
+    source: ImageSource
     encoder: Encoder
     jobs: Mapping[int, Sequence[ImageItemJob]]
 
     def __call__(self, row: int) -> tuple[list[Drawn], float]:
         """The items made from the image in a row of the corpus, and the seconds that took."""
         started = time.perf_counter()
-        opened: dict[int, Image] = {}
+        opened: dict[int, Any] = {}
         drawn = [
             Drawn(job.set_name, job.row, self._prepare(row, job.recipe, opened)) for job in self.jobs[row]
         ]
         return drawn, time.perf_counter() - started
 
-    def _prepare(self, row: int, recipe: ImageRecipe | None, opened: dict[int, Image]) -> Any:
+    def _prepare(self, row: int, recipe: ImageRecipe | None, opened: dict[int, Any]) -> Any:
         try:
             for source in (row,) if recipe is None else recipe.sources:
                 if source not in opened:
-                    opened[source] = open_image(self.folder, self.corpus.images[source].file)
+                    opened[source] = self.source.open(source)
         except UnreadableImage as error:
             return error
         if recipe is None:
-            return self.encoder.prepare_image(opened[row])
+            with naming_image(self.corpus, row):
+                return self.encoder.prepare_image(opened[row])
         return self.encoder.prepare_image(recipe.draw([opened[source] for source in recipe.sources]))
 
 

@@ -25,7 +25,7 @@ from engine.evaluate import direction, sweep
 from engine.evaluate.results import Results, read_results
 from engine.evaluate.run_file import load_run_file
 from engine.evaluate.sweep import SweepError, run_sweep
-from engine.store import embed as store_embed
+from engine.store import image_source
 from engine.store.reader import open_store
 from engine.variants.families.rococo import Rococo
 
@@ -349,7 +349,7 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         monkeypatch.setattr(target, name, counted)
 
     count(sweep, "open_encoder", "encoders")
-    count(store_embed, "file_digest", "digests")
+    count(image_source, "file_digest", "digests")
     count(Rococo, "apply", "variants")
     return counts
 
