@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
 from engine.errors import ItrstressError, unknown_name
+from engine.resources import shortage
 from engine.version import VERSION
 from indexes.errors import SearchInputError
 
@@ -53,6 +57,7 @@ SHORT_HELP = {
     "doctor": "Check this machine: versions, GPU, FAISS, BLAS, spaCy, disk.",
     "completion": "Print the shell completion script.",
 }
+PRINTERS = ("click.utils", "rich.console", __name__)  # what writes to standard output
 
 
 class LazyGroup(click.Group):
@@ -102,43 +107,103 @@ def one_line(message: object) -> str:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0, 2 for input and usage, 1 for the rest, 130 for Ctrl-C."""
+    show_everything()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words  # wherever it stands: it is added to a command that has just failed
     try:
-        given = ["--debug"] * debug + [word for word in words if word != "--debug"]
-        result = itrstress.main(given, prog_name="itrstress", standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        return invoke(["--debug"] * debug + [word for word in words if word != "--debug"])
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo(
-            "interrupted; nothing is half-written, and embed, sweep, distractors, demo go on from there",
-            err=True,
-        )
-        return 130
-    except click.ClickException as error:
-        return report(error.format_message(), error.exit_code, debug)
-    except ItrstressError as error:
-        return report(error, error.exit_code, debug)
-    except SearchInputError as error:
-        return report(error, 2, debug)
+        return interrupted()
     except BrokenPipeError:  # the reader of a pipe has gone, as in `itrstress ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up_output()
         return 1
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return report(f"{where}{error.strerror or error}", 2, debug)
     except Exception as error:  # noqa: BLE001 - the outermost layer: a line for the user, a traceback on request
-        message = f"{type(error).__name__}: {error} (a defect of itrstress; --debug shows where)"
-        return report(message, 1, debug)
+        message, code = failure(error)
+        return report(message, code, debug)
 
 
-def report(message: object, code: int, debug: bool) -> int:
+def show_everything() -> None:
+    """Let any text be printed: what the output's encoding has no character for is shown as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def invoke(words: list[str]) -> int:
+    """Run the command and see its output written; the exit code.
+
+    A group without a command prints its help, with click's code for wrong usage: nothing was done, and a
+    script that forgot the command must not take it for success.
+    """
+    try:
+        result = itrstress.main(words, prog_name="itrstress", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.message)
+        result = error.exit_code
+    if sys.stdout is not None:  # closed by the shell, `>&-`
+        sys.stdout.flush()
+    return result if isinstance(result, int) else 0
+
+
+def failure(error: Exception) -> tuple[str, int]:
+    """The line for the user, and the exit code."""
+    if isinstance(error, click.ClickException):
+        return error.format_message(), error.exit_code
+    if isinstance(error, ItrstressError):
+        return str(error), error.exit_code
+    if isinstance(error, SearchInputError):
+        return str(error), 2
+    if (short_of := shortage(error)) is not None:
+        return short_of, 1
+    if isinstance(error, OSError):
+        return f"{place_of(error)}{error.strerror or error}", 2
+    return f"{type(error).__name__}: {error} (a defect of itrstress; --debug shows where)", 1
+
+
+def place_of(error: OSError) -> str:
+    """What an error of the system is about, where that can be told."""
+    if error.filename:
+        return f"{error.filename}: "
+    if raised_in(error) in PRINTERS:
+        give_up_output()
+        return "standard output cannot be written: "
+    return ""
+
+
+def raised_in(error: BaseException) -> str:
+    """The module of the innermost Python function that an error comes from."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals["__name__"])
+
+
+def give_up_output() -> None:
+    """Let what is still to be printed vanish, or Python would fail on it once more at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def interrupted() -> int:
+    """Say what Ctrl-C leaves behind; the exit code."""
+    click.echo(
+        "interrupted; nothing is half-written, and embed, sweep, distractors, demo go on from there", err=True
+    )
+    return 130
+
+
+def report(message: str, code: int, debug: bool) -> int:
     """Print the one line (and the traceback when asked) and return the code."""
-    if debug:
-        traceback.print_exc()
-    click.echo(f"error: {one_line(message)}", err=True)
+    with suppress(OSError):  # nobody can be told where standard error itself cannot be written; the code can
+        if debug:
+            traceback.print_exc()
+        click.echo(f"error: {one_line(message)}", err=True)
     return code
 
 
 def main() -> None:
     """Entry point of the console script."""
-    sys.exit(run())
+    try:
+        code = run()
+        # all is done and said: from here on Ctrl-C would only kill Python's own clearing up, without a word
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        code = interrupted()
+    sys.exit(code)
