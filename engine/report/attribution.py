@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.errors import InputError, unknown_name
+from engine.errors import InputError, naming, unknown_name
 from engine.evaluate.attribution import (
     Agreement,
     Tally,
@@ -19,7 +19,6 @@ from engine.evaluate.attribution import (
 )
 from engine.evaluate.changes import DIMENSIONS, NUMERIC
 from engine.evaluate.collection import FoundRun
-from engine.evaluate.outcomes import read_outcomes
 from engine.evaluate.progress import Progress
 from engine.evaluate.results import Direction
 from engine.evaluate.sample import Values
@@ -75,10 +74,7 @@ class Attribution:
         for dimension in dimensions:
             if dimension not in DIMENSIONS:
                 raise unknown_name("dimension", dimension, DIMENSIONS)
-        groups: dict[tuple[Direction, str], list[FoundRun]] = {}
-        for one in found:
-            if one.run.variant is not None and not one.run.gallery.get("distractor"):
-                groups.setdefault((one.run.direction, one.run.variant), []).append(one)
+        groups = by_variant(found)
         for variant in variants:
             if variant not in {name for _, name in groups}:
                 raise unknown_name("variant", variant, {name for _, name in groups})
@@ -150,6 +146,15 @@ def check_store(found: Sequence[FoundRun], store: Store) -> None:
         )
 
 
+def by_variant(found: Sequence[FoundRun]) -> dict[tuple[Direction, str], list[FoundRun]]:
+    """The runs of all checkpoints under each variant, without distractors, in order of first appearance."""
+    groups: dict[tuple[Direction, str], list[FoundRun]] = {}
+    for one in found:
+        if one.run.variant is not None and not one.run.gallery.get("distractor"):
+            groups.setdefault((one.run.direction, one.run.variant), []).append(one)
+    return groups
+
+
 def attribute(
     runs: Sequence[FoundRun], store: Store, dimensions: Sequence[str], least: int
 ) -> VariantAttribution:
@@ -157,8 +162,9 @@ def attribute(
     trials: list[Trials] = []
     lost: dict[str, tuple[tuple[str, ...], Values]] = {}
     for one in runs:
-        table = read_outcomes(one.outcomes)
-        trials.append(read_trials(store, one.run, table, default_concepts()))
+        table = one.table()
+        with naming(one.outcomes):
+            trials.append(read_trials(store, one.run, table, default_concepts()))
         lost[one.checkpoint] = tuple(table["query_id"].to_pylist()), lost_queries(table, one.run)
     joined = join_trials(trials)
     tallies = {
