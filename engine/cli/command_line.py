@@ -5,9 +5,14 @@ from __future__ import annotations
 import click
 from click.core import ParameterSource
 
+from engine.path_text import path_text
+
 
 def command_line(ctx: click.Context) -> list[str]:
-    """The command with its arguments and the options that were given, as words, not quoted for a shell."""
+    """The command with its arguments and the options that were given, as words, not quoted for a shell.
+
+    Bytes that are no UTF-8 are escaped, so that every kind of result can hold the words.
+    """
     words = ["itrstress", *names(ctx)]
     for parameter in ctx.command.params:
         name = parameter.name
@@ -21,7 +26,7 @@ def command_line(ctx: click.Context) -> list[str]:
             words.append(parameter.opts[0])
         else:
             words += [word for one in values for word in (parameter.opts[0], str(one))]
-    return words
+    return [path_text(word) for word in words]
 
 
 def names(ctx: click.Context) -> list[str]:

@@ -13,6 +13,7 @@ from engine.corpus.normalise import find_normalisation
 from engine.corpus.reader import AdversarialCaption, Reader
 from engine.corpus.registry import detect_reader, find_reader
 from engine.errors import InputError
+from engine.path_text import path_text
 
 DEFAULT_SPLIT = "test"
 ALL_SPLITS = "all"
@@ -52,7 +53,7 @@ def load_corpus(
     _check_split(document.path, chosen, split)
     reading = chosen.read(document, split)
     corpus = Corpus(
-        name=document.path.stem if reading.split is None else f"{document.path.stem}-{reading.split}",
+        name=path_text(document.path.stem) + ("" if reading.split is None else f"-{reading.split}"),
         images=reading.images,
         captions=_normalised(reading.captions, normalise),
         source=document.path,

@@ -17,6 +17,7 @@ from typing import Protocol, cast
 from engine.encoders.encoder import Encoder
 from engine.encoders.preprocess import parse_preprocess
 from engine.errors import InputError, ItrstressError, unknown_name
+from engine.path_text import path_text
 
 ENTRY_POINT_GROUP = "itrstress.encoders"
 FAMILIES: Mapping[str, str] = {
@@ -52,8 +53,10 @@ class EncoderRequest:
 
     @property
     def spec(self) -> str:
-        """The spec string."""
-        return ":".join(part for part in (self.family, self.name, self.weights) if part is not None)
+        """The spec string, as text that can be stored."""
+        return path_text(
+            ":".join(part for part in (self.family, self.name, self.weights) if part is not None)
+        )
 
 
 class OpenFamily(Protocol):

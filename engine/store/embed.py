@@ -26,6 +26,7 @@ from engine.encoders.encoder import Encoder
 from engine.encoders.registry import describe_encoder
 from engine.errors import InputError
 from engine.packages import package_versions
+from engine.path_text import path_text
 from engine.stopwatch import Stopwatch
 from engine.store.image_source import (
     ImageSource,
@@ -161,7 +162,7 @@ def embed(
             corpus_fingerprint=corpus.fingerprint,
             normalisation=corpus.normalisation,
             dtype=dtype,
-            corpus_source="" if corpus.source is None else str(corpus.source),
+            corpus_source="" if corpus.source is None else path_text(corpus.source),
         )
         writer = open_writer(path, header, [*work.captions, *work.images], force=force)
     with writer:

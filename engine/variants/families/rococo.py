@@ -10,6 +10,7 @@ from typing import ClassVar
 from engine.corpus import AdversarialCaption, Corpus, read_rococo
 from engine.corpus.wording import same_form
 from engine.errors import InputError
+from engine.path_text import path_text
 from engine.variants.checks import require_change
 from engine.variants.parameters import Parameter
 from engine.variants.registry import family
@@ -41,7 +42,7 @@ class Rococo:
     @property
     def name(self) -> str:
         """``rococo:`` and the file's name without its ending."""
-        return f"rococo:{self.file.stem}"
+        return f"rococo:{path_text(self.file.stem)}"
 
     def apply(self, corpus: Corpus) -> VariantItems:
         """One item an adversarial caption, in file order; originals without one are in `left_out`.
@@ -67,7 +68,7 @@ class Rococo:
         replaced = replaced_words(original.text, adversarial.text) if changed else ()
         change = {
             "policy": "published",
-            "file": self.file.name,
+            "file": path_text(self.file.name),
             "sha256": digest,
             "replaced": [asdict(one) for one in replaced],
         }
