@@ -34,6 +34,7 @@ from engine.evaluate.bootstrap import DEFAULT_RESAMPLES
 from engine.evaluate.names import safe_name
 from engine.evaluate.results import DIRECTIONS, Direction, Record, shorten
 from engine.evaluate.ties import DEFAULT_POLICY, TiePolicyName
+from engine.inputs import check_regular_file
 from engine.variants.registry import make_variant, variant_families
 from indexes.errors import SearchInputError
 from indexes.memory import parse_bytes
@@ -149,11 +150,10 @@ def load_run_file(path: str | Path) -> RunFile:
 
 def read_text(file: Path) -> str:
     """The text of the file. Raises `InputError`."""
+    size = check_regular_file(file, "a run file in YAML").st_size
+    if size > LARGEST_FILE:
+        raise InputError(f"{file}: {size:,} bytes, a run file has at most {LARGEST_FILE:,}")
     try:
-        if file.stat().st_size > LARGEST_FILE:
-            raise InputError(
-                f"{file}: {file.stat().st_size:,} bytes, a run file has at most {LARGEST_FILE:,}"
-            )
         return file.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}); expected a run file in YAML") from error
