@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class ItrstressError(Exception):
@@ -16,6 +17,15 @@ class InputError(ItrstressError):
     """Something the user gave (a file, an option, a name) cannot be used; exit code 2."""
 
     exit_code = 2
+
+
+@contextmanager
+def naming(thing: object) -> Iterator[None]:
+    """Put what an error of input is about before it: ``thing: ...``."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{thing}: {error}") from error
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from engine.errors import InputError
-from engine.evaluate.outcomes import read_outcomes
+from engine.evaluate.outcome_files import read_outcomes
 from engine.evaluate.results import Direction, Provenance, Results, Run, load_json, read_results
 from engine.evaluate.sample import Sample, sample_of
 from engine.evaluate.ties import tie_policy
@@ -59,9 +61,13 @@ class FoundRun:
             )
         return self.file.parent / name
 
+    def table(self) -> pa.Table:
+        """Its per-query outcomes, read. Raises `InputError` when they cannot be, or are of another run."""
+        return read_outcomes(self.outcomes, self.run)
+
     def sample(self) -> Sample:
-        """What statistics need of its outcomes. Raises `InputError` when they cannot be read."""
-        return sample_of(read_outcomes(self.outcomes), tie_policy(self.run.ties))
+        """What statistics need of its outcomes. Raises `InputError` as `table`."""
+        return sample_of(self.table(), tie_policy(self.run.ties))
 
 
 def seedless(variant: str | None) -> str | None:

@@ -4,15 +4,14 @@ asked for."""
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from engine.errors import InputError
 from engine.evaluate.bootstrap import CONFIDENCE, Resampling, with_statistics
-from engine.evaluate.outcomes import read_outcomes
+from engine.evaluate.outcome_files import identity_difference, identity_of, read_outcomes
 from engine.evaluate.results import Results
 
 
@@ -25,23 +24,13 @@ def is_whole_json(file: Path) -> bool:
     return True
 
 
-def is_whole_table(file: Path, rows: int) -> bool:
-    """Whether a file is a Parquet table of so many rows to its end (where its description lies)."""
-    try:
-        return bool(pq.read_metadata(file).num_rows == rows)
-    except (OSError, pa.ArrowException):
-        return False
-
-
-def key_difference(results: Results, key: dict[str, str]) -> str | None:
-    """Which part of a finished run's key differs from that of the run to be; None when none does."""
+def check_run(results: Results, wanted: Mapping[str, Any]) -> None:
+    """Raise `InputError` when a finished run is another than the one to be (an `identity`)."""
     if len(results.runs) != 1:
-        return f"holds {len(results.runs)} runs, expected the one of a sweep"
-    there = results.runs[0].key
-    for part in {**key, **there}:
-        if there.get(part) != key.get(part):
-            return f"made with another {part}: {there.get(part)!r}, now {key.get(part)!r}"
-    return None
+        raise InputError(f"holds {len(results.runs)} runs, expected the one of a sweep")
+    difference = identity_difference(identity_of(results.runs[0]), wanted)
+    if difference is not None:
+        raise InputError(f"of another run ({difference})")
 
 
 def with_intervals(results: Results, outcomes: Path, resampling: Resampling) -> Results:
@@ -54,7 +43,7 @@ def with_intervals(results: Results, outcomes: Path, resampling: Resampling) -> 
     asked = (resampling.resamples, resampling.seed) if resampling.resamples else None
     if there == asked and (run.bootstrap is None or run.bootstrap.confidence == CONFIDENCE):
         return results
-    drawn = with_statistics(run, read_outcomes(outcomes), resampling)
+    drawn = with_statistics(run, read_outcomes(outcomes, run), resampling)
     if drawn == run:  # a single image has no intervals
         return results
     return results.model_copy(update={"runs": (drawn,)})

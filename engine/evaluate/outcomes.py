@@ -31,11 +31,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from engine.errors import InputError
@@ -45,7 +43,6 @@ from engine.evaluate.metrics import Outcome
 from engine.evaluate.results import Direction
 from engine.evaluate.search import NO_ROW, BaseSearch, Best
 from engine.evaluate.ties import Standing, Top
-from engine.outputs.atomic import write_atomically
 from indexes.protocol import Counts
 
 LABEL = pa.dictionary(pa.int32(), pa.string())
@@ -82,7 +79,7 @@ SCHEMA = pa.schema(
         ("own_fake_id", pa.string()),
         ("own_fake_score", pa.float32()),
     ],
-    metadata={"itrstress.outcomes": "1"},
+    metadata={"itrstress.outcomes": "2"},
 )
 
 
@@ -213,26 +210,6 @@ def fake_columns(answered: Answered, count: int) -> dict[str, object]:
 def pick(ids: Sequence[str], rows: NDArray[np.int64]) -> list[str | None]:
     """The ids of rows; None for `NO_ROW`."""
     return [None if row == NO_ROW else ids[row] for row in rows.tolist()]
-
-
-def write_outcomes(table: pa.Table, path: Path) -> None:
-    """Write the file whole or not at all. Raises `InputError` when the system does not let it be written."""
-    write_atomically(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
-
-
-def read_outcomes(path: Path) -> pa.Table:
-    """The table in a file. Raises `InputError` when it cannot be read or has other columns."""
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(
-            f"{path}: not a readable Parquet file ({error}); evaluate again to write it anew"
-        ) from error
-    if not table.schema.equals(SCHEMA):
-        missing = sorted(set(SCHEMA.names) ^ set(table.schema.names))
-        detail = f"columns that differ: {', '.join(missing)}" if missing else "columns of other types"
-        raise InputError(f"{path}: not per-query outcomes of this itrstress ({detail}); evaluate again")
-    return table
 
 
 def base_search_of(

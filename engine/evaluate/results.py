@@ -15,12 +15,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine.errors import InputError
 from engine.evaluate.ties import TiePolicyName
+from engine.inputs import check_regular_file
 from engine.outputs.atomic import write_atomically
 from engine.stopwatch import add_timings
 from engine.variants.variant import Modality, Side
 from indexes.protocol import Origin
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 RESULTS_FILE = "results.json"
 
 Direction = Literal["i2t", "t2i"]
@@ -92,7 +93,8 @@ class Run(Record):
     (`engine.evaluate.bootstrap`); empty and None when they were not. `tied` counts the queries whose value
     depends on the tie policy, by decision; the metric `tied_queries` is the count of any decision, beside
     the other numbers that are compared. `left_out` counts what did not take part, by reason. `timings` are
-    seconds by stage. `outcomes` names the Parquet file, relative to this one. `key` identifies everything the
+    seconds by stage. `outcomes` names the Parquet file, relative to this one, and `outcomes_sha256` is of its
+    bytes: it is read only with its run (`engine.evaluate.outcome_files`). `key` identifies everything the
     outcome depends on (see `engine.evaluate.sets.run_key`).
     """
 
@@ -111,6 +113,7 @@ class Run(Record):
     timings: dict[str, float]
     outcomes: str | None
     key: dict[str, str]
+    outcomes_sha256: str | None = None
     distractors: int = 0
     intervals: dict[str, tuple[float, float]] = {}
     bootstrap: Bootstrap | None = None
@@ -119,7 +122,7 @@ class Run(Record):
 class Results(Record):
     """One file: where it comes from, its runs, and seconds by stage over all of them."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     provenance: Provenance
     runs: tuple[Run, ...]
     timings: dict[str, float]
@@ -182,6 +185,7 @@ def read_results(path: str | Path) -> Results:
 
 def load_json(file: Path) -> Any:
     """The JSON document in a file. Raises `InputError` when it cannot be read or is not JSON."""
+    check_regular_file(file, "a results file")
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

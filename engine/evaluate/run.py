@@ -11,7 +11,7 @@ from engine.evaluate.bootstrap import DEFAULT_RESAMPLING, Resampling, with_stati
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.distractors import NO_DISTRACTORS, DistractorChoice, open_distractors
 from engine.evaluate.names import run_name
-from engine.evaluate.outcomes import write_outcomes
+from engine.evaluate.outcome_files import write_outcomes
 from engine.evaluate.progress import Progress, Silent
 from engine.evaluate.provenance import provenance, seeds_of
 from engine.evaluate.ranked_metrics import RankedMetrics
@@ -49,9 +49,9 @@ def execute(
         run = with_statistics(run, table, resampling, more)
     if outcomes is not None:
         with watch.stage(WRITE):
-            write_outcomes(table, outcomes)
-    name = None if outcomes is None else outcomes.name
-    return run.model_copy(update={"outcomes": name, "timings": watch.timings()})
+            digest = write_outcomes(table, outcomes, run)
+        run = run.model_copy(update={"outcomes": outcomes.name, "outcomes_sha256": digest})
+    return run.model_copy(update={"timings": watch.timings()})
 
 
 def evaluate_store(

@@ -17,18 +17,17 @@ from pathlib import Path
 
 from engine.corpus.read import read_corpus
 from engine.encoders.registry import open_encoder
-from engine.errors import InputError, ItrstressError, unknown_name
+from engine.errors import InputError, ItrstressError, naming, unknown_name
 from engine.evaluate.bootstrap import Resampling
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.finished import (
+    check_run,
     is_whole_json,
-    is_whole_table,
-    key_difference,
     redrawn_provenance,
     with_intervals,
 )
 from engine.evaluate.names import run_name, safe_name
-from engine.evaluate.outcomes import read_outcomes
+from engine.evaluate.outcome_files import identity, outcomes_problem, read_outcomes
 from engine.evaluate.progress import Progress, Silent
 from engine.evaluate.provenance import provenance, seeds_of
 from engine.evaluate.results import Direction, Results, merge_results, read_results, write_results
@@ -217,8 +216,12 @@ class CheckpointSweep:
             progress=self.progress,
             limit=None if limit is None else MemoryLimit(parse_bytes(limit)),
         )
-        if finished[None] is not None:
-            search.adopt(read_outcomes(self.file(direction, None, ".parquet")))
+        base = finished[None]
+        if base is not None:
+            outcomes = self.file(direction, None, ".parquet")
+            table = read_outcomes(outcomes, base.runs[0])
+            with naming(outcomes):
+                search.adopt(table)
         return [finished[name] or self.execute(search, name) for name in names]
 
     def file(self, direction: Direction, variant: str | None, extension: str) -> Path:
@@ -236,14 +239,21 @@ class CheckpointSweep:
         if not is_whole_json(file):
             self.progress.note(f"{file}: cut off, it is done again")
             return None
-        results = read_results(file)
-        difference = key_difference(results, run_key(store, direction, variant, self.run_file.ties))
-        if difference is None:
-            outcomes = self.file(direction, variant, ".parquet")
-            return self.redraw(results, file) if is_whole_table(outcomes, results.runs[0].queries) else None
-        if self.force:
+        try:
+            results = read_results(file)
+            check_run(results, identity(variant, 0, run_key(store, direction, variant, self.run_file.ties)))
+        except InputError as error:
+            if self.force:
+                return None
+            message = str(error).removeprefix(f"{file}: ")
+            raise InputError(
+                f"{file}: {message}; name another `out` folder, or --force replaces it"
+            ) from error
+        problem = outcomes_problem(self.file(direction, variant, ".parquet"), results.runs[0])
+        if problem is not None:
+            self.progress.note(f"{problem}; the run is done again")
             return None
-        raise InputError(f"{file}: {difference}; name another `out` folder, or --force replaces it")
+        return self.redraw(results, file)
 
     def redraw(self, results: Results, file: Path) -> Results:
         """A finished run's results with the intervals of this run file, written where they differ."""

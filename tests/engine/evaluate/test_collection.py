@@ -81,9 +81,9 @@ def test_what_cannot_be_compared_is_one_line(
 
 def test_two_schema_versions_are_named_with_their_files(results: Results, tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text(json.dumps({"schema_version": 0, "runs": []}))
-    with pytest.raises(InputError, match=r"several schema versions: 1 in .*results.json, 0 in .*old.json"):
+    with pytest.raises(InputError, match=r"several schema versions: 2 in .*results.json, 0 in .*old.json"):
         collect_runs([tmp_path])
-    with pytest.raises(InputError, match=r"old.json: results of schema version 0, expected 1"):
+    with pytest.raises(InputError, match=r"old.json: results of schema version 0, expected 2"):
         collect_runs([tmp_path / "old.json"])
 
 

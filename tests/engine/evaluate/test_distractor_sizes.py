@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from engine.cli.main import run
 from engine.errors import InputError
 from engine.evaluate.distractors import DistractorChoice, Distractors, open_distractors
-from engine.evaluate.outcomes import read_outcomes
+from engine.evaluate.outcome_files import read_outcomes
 from engine.evaluate.results import read_results
 from engine.evaluate.run import evaluate_store
 from engine.evaluate.ties import POLICIES
@@ -156,7 +156,7 @@ def test_sizes_are_rows_of_the_table_and_results_say_where_the_top_comes_from(
     assert results.provenance.config["distractors"] == [0, 10, 3000]
     assert [one.name for one in results.provenance.sets if one.rows == 3000] == ["distractors crowd"] * 2
     for one in results.runs:
-        table = read_outcomes(tmp_path / "out" / str(one.outcomes)).to_pylist()
+        table = read_outcomes(tmp_path / "out" / str(one.outcomes), one).to_pylist()
         top = [row["top_origin"] for row in table]
         if one.distractors == 0:
             assert "distractor" not in top

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import InputError
 from engine.evaluate.direction import DirectionSearch
-from engine.evaluate.outcomes import read_outcomes, write_outcomes
+from engine.evaluate.outcome_files import read_outcomes, write_outcomes
 from engine.evaluate.run import evaluate_store
 from engine.evaluate.ties import Standing, Top, tie_policy
 from engine.stopwatch import Stopwatch
@@ -29,7 +28,7 @@ def tables(world_parts: Any, world: Any, tmp_path: Path) -> dict[tuple[str | Non
     found = {}
     for run in results.runs:
         assert run.outcomes is not None
-        found[run.variant, run.direction] = (run, read_outcomes(tmp_path / run.outcomes).to_pydict())
+        found[run.variant, run.direction] = (run, read_outcomes(tmp_path / run.outcomes, run).to_pydict())
     return found
 
 
@@ -104,10 +103,11 @@ def test_a_base_from_its_outcomes_is_the_base_that_was_searched(
     store = world_parts[2](world_parts[0](*fields))
     name = {"i2t": "swap:seed=7", "t2i": "mix:0.9:seed=1"}[direction]
     searched = DirectionSearch(store, direction)
-    _, table = searched.run(None, Stopwatch())
-    write_outcomes(table, tmp_path / "base.parquet")
+    base, table = searched.run(None, Stopwatch())
+    digest = write_outcomes(table, tmp_path / "base.parquet", base)
+    base = base.model_copy(update={"outcomes_sha256": digest})
     adopting = DirectionSearch(store, direction)
-    adopting.adopt(read_outcomes(tmp_path / "base.parquet"))
+    adopting.adopt(read_outcomes(tmp_path / "base.parquet", base))
     run, outcomes = searched.run(name, Stopwatch())
     again, same = adopting.run(name, Stopwatch())
     assert (again, same) == (run, outcomes)
@@ -124,13 +124,3 @@ def test_outcomes_of_other_queries_are_refused(world_parts: Any, make_world: Any
     strange = table.set_column(table.schema.get_field_index("top_id"), "top_id", ids)
     with pytest.raises(InputError, match="the gallery does not hold"):
         DirectionSearch(world_parts[2](make_world()), "i2t").adopt(strange)
-
-
-def test_a_file_that_is_no_outcomes_table_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "x.parquet"
-    file.write_bytes(b"PAR1 cut off")
-    with pytest.raises(InputError, match=r"x.parquet: not a readable Parquet file"):
-        read_outcomes(file)
-    pq.write_table(pa.table({"query_id": ["a"]}), file)
-    with pytest.raises(InputError, match=r"x.parquet: not per-query outcomes .*columns that differ: above"):
-        read_outcomes(file)

@@ -65,9 +65,9 @@ def damaged(change: Callable[[dict[str, Any]], object]) -> Callable[[str], str]:
     ("damage", "message"),
     [
         (lambda text: text[: len(text) // 2], "not JSON, or cut off"),
-        (lambda text: "[]", "results of schema version None, expected 1"),
-        (damaged(lambda d: d.update(schema_version=2)), "results of schema version 2, expected 1"),
-        (damaged(lambda d: d.update(schema_version=True)), "results of schema version True, expected 1"),
+        (lambda text: "[]", "results of schema version None, expected 2"),
+        (damaged(lambda d: d.update(schema_version=1)), "results of schema version 1, expected 2"),
+        (damaged(lambda d: d.update(schema_version=True)), "results of schema version True, expected 2"),
         (
             damaged(lambda d: d["runs"][0].update(queries="12")),
             r"runs.0.queries: .*valid integer \(found '12'\)",
@@ -91,7 +91,7 @@ def test_a_damaged_file_is_named_with_what_is_wrong(
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"results.json: cannot be read \(No such file"):
+    with pytest.raises(InputError, match=r"results.json: no such file; expected a results file"):
         read_results(tmp_path)
 
 

@@ -15,6 +15,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -22,6 +24,7 @@ from engine.cli.main import run
 from engine.encoders import registry
 from engine.errors import InputError
 from engine.evaluate import direction, sweep
+from engine.evaluate.progress import Silent
 from engine.evaluate.results import Results, read_results
 from engine.evaluate.run_file import load_run_file
 from engine.evaluate.sweep import SweepError, run_sweep
@@ -221,7 +224,9 @@ def test_results_of_something_else_are_not_replaced_unasked(folder: Path, encode
     before = contents(folder / "results")
     (folder / "run.yaml").write_text(RUN_FILE + "ties: optimistic\n")
     run_file = load_run_file(folder / "run.yaml")
-    with pytest.raises(SweepError, match="made with another ties: 'expected', now 'optimistic'"):
+    with pytest.raises(
+        SweepError, match=r"its ties is 'expected', expected 'optimistic'.*--force replaces it"
+    ):
         run_sweep(run_file)
     assert contents(folder / "results") == before
     results = run_sweep(run_file, force=True)
@@ -332,6 +337,78 @@ def test_a_file_that_is_cut_off_is_done_again(
     assert {one: data for one, data in after.items() if one.endswith("parquet")} == {
         one: data for one, data in before.items() if one.endswith("parquet")
     }
+
+
+class Notes:
+    """Keeps what a sweep says."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def task(self, label: str, total: int, unit: str) -> Any:
+        return Silent().task(label, total, unit)
+
+    def note(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda mine, other: mine.write_bytes(other.read_bytes()), "of another run (its encoder is "),
+        (lambda mine, other: rewritten_in_the_middle(mine), "changed since the results were written"),
+        (lambda mine, other: mine.unlink(), "not there"),
+    ],
+)
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_base_that_is_not_the_runs_own_is_never_adopted(
+    folder: Path, encoded: dict[str, int], damage: Callable[[Path, Path], Any], said: str, kept: bool
+) -> None:
+    run_file = load_run_file(folder / "run.yaml")
+    first = run_sweep(run_file)
+    before = contents(folder / "results")
+    mine, other = (folder / "results" / name / "none.t2i.parquet" for name in ("late", "early"))
+    damage(mine, other)
+    if not kept:  # the base is needed again
+        (folder / "results" / "late" / "mix,0.9,seed=5.t2i.json").unlink()
+    notes = Notes()
+    again = run_sweep(run_file, progress=notes)
+    assert [line for line in notes.lines if line.startswith(f"{mine}: {said}") and "done again" in line]
+    assert statistics(again) == statistics(first)
+    after = contents(folder / "results")
+    assert {one: data for one, data in after.items() if one.endswith("parquet")} == {
+        one: data for one, data in before.items() if one.endswith("parquet")
+    }
+
+
+def rewritten_in_the_middle(file: Path) -> None:
+    """A table of the same columns, rows and metadata whose ranks are others."""
+    table = pq.read_table(file)
+    place = table.schema.get_field_index("above")
+    pq.write_table(table.set_column(place, table.schema.field(place), pa.array([0] * table.num_rows)), file)
+
+
+def test_results_under_the_name_of_another_variant_are_refused(folder: Path, encoded: dict[str, int]) -> None:
+    text = RUN_FILE.replace('"rococo:corpus.json", "mix:0.9"', '"mix:0.9", "mix:0.8"')
+    (folder / "run.yaml").write_text(text)
+    run_sweep(load_run_file(folder / "run.yaml"))
+    for extension in ("json", "parquet"):
+        one, two = (folder / f"results/late/mix,{level},seed=5.t2i.{extension}" for level in (0.9, 0.8))
+        one.write_bytes(two.read_bytes())
+    with pytest.raises(SweepError, match=r"variant's name is 'mix:0.8:seed=5', expected 'mix:0.9:seed=5'"):
+        run_sweep(load_run_file(folder / "run.yaml"))
+
+
+def test_results_of_an_older_schema_are_replaced_by_force_only(folder: Path, encoded: dict[str, int]) -> None:
+    run_file = load_run_file(folder / "run.yaml")
+    first = run_sweep(run_file)
+    file = folder / "results" / "late" / "none.i2t.json"
+    old = file.read_text().replace('"schema_version": 2', '"schema_version": 1')
+    file.write_text(old)
+    with pytest.raises(SweepError, match=r"none.i2t.json: results of schema version 1.*--force replaces it"):
+        run_sweep(run_file)
+    assert file.read_text() == old
+    assert statistics(run_sweep(run_file, force=True)) == statistics(first)
 
 
 @pytest.fixture
