@@ -2,14 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, ClassVar
 
 from PIL import Image
 
 from engine.corpus.corpus import Corpus
 from engine.errors import InputError
+from engine.variants.parameters import DEFAULT, Mode, format_level
 from engine.variants.recipes import ImageReference
 from engine.variants.rng import item_rng
+
+
+@dataclass(frozen=True)
+class PairRecipe(ABC):
+    """What recipes of an original and its fake share; `level` is the original's share."""
+
+    kind: ClassVar[str]
+
+    original: ImageReference
+    fake: ImageReference
+    level: Decimal
+
+    @property
+    def references(self) -> tuple[ImageReference, ...]:
+        """The original and the fake."""
+        return (self.original, self.fake)
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """Their rows."""
+        return (self.original.row, self.fake.row)
+
+    @abstractmethod
+    def draw(self, images: Sequence[Image.Image]) -> Image.Image:
+        """See `engine.variants.variant.ImageRecipe`."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """JSON-ready; `engine.variants.recipes.recipe_from_json` reads it back."""
+        return {
+            "kind": self.kind,
+            "level": format_level(self.level),
+            "original": self.original.describe(),
+            "fake": self.fake.describe(),
+        }
+
+
+def image_variant_name(family: str, level: Decimal, mode: Mode, seed: int) -> str:
+    """The canonical name, such as ``mix:0.9:seed=1``; the mode is part of it when it is not the default."""
+    modes = [] if mode == DEFAULT else [f"mode={mode}"]
+    return ":".join([family, format_level(level), *modes, f"seed={seed}"])
 
 
 def pair_with_fakes(

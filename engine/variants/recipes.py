@@ -9,8 +9,12 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from PIL import Image
 
+from engine.corpus.shape import shorten
 from engine.errors import InputError, unknown_name
 from engine.variants.variant import ImageRecipe
+
+SHOWN = 80
+"""Characters of a description that an error shows."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,10 @@ class DescribedRecipe(ImageRecipe, Protocol):
 
     kind: ClassVar[str]
 
+    @property
+    def references(self) -> tuple[ImageReference, ...]:
+        """The images that `sources` are rows of, in that order."""
+
     @classmethod
     def from_fields(cls, fields: RecipeFields) -> DescribedRecipe:
         """The recipe that described itself so; reads every field it needs through `fields`."""
@@ -42,11 +50,11 @@ class RecipeFields:
         self._kind = kind
         self._values = values
 
-    def integer(self, name: str, below: int) -> int:
-        """A whole number in [0, below)."""
+    def integer(self, name: str, below: int, least: int = 0) -> int:
+        """A whole number in [least, below)."""
         value = self._get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < below:
-            raise self._wrong(name, value, f"a whole number from 0 to {below - 1}")
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value < below:
+            raise self._wrong(name, value, f"a whole number from {least} to {below - 1}")
         return value
 
     def text(self, name: str) -> str:
@@ -58,11 +66,15 @@ class RecipeFields:
 
     def image(self, name: str) -> ImageReference:
         """An image reference."""
+        inner = self.object(name, '{"row": ROW, "id": ID}')
+        return ImageReference(inner.integer("row", 2**63), inner.text("id"))
+
+    def object(self, name: str, expected: str) -> RecipeFields:
+        """The fields of an object; `expected` shows its form."""
         value = self._get(name)
         if not isinstance(value, Mapping):
-            raise self._wrong(name, value, '{"row": ROW, "id": ID}')
-        inner = RecipeFields(f"{self._kind}.{name}", value)
-        return ImageReference(inner.integer("row", 2**63), inner.text("id"))
+            raise self._wrong(name, value, expected)
+        return RecipeFields(f"{self._kind}.{name}", value)
 
     def parsed(self, name: str, parse: Callable[[str], Any], expected: str) -> Any:
         """A text that `parse` takes (it raises ValueError otherwise)."""
@@ -74,13 +86,15 @@ class RecipeFields:
 
     def _get(self, name: str) -> Any:
         if name not in self._values:
+            found = ", ".join(map(repr, sorted(self._values))) or "no fields"
             raise InputError(
-                f"image recipe {self._kind!r}: field {name!r} is missing; found {sorted(self._values)}"
+                f"image recipe {self._kind!r}: field {name!r} is missing; found {shorten(found, SHOWN)}"
             )
         return self._values[name]
 
     def _wrong(self, name: str, value: Any, expected: str) -> InputError:
-        return InputError(f"image recipe {self._kind!r}: field {name!r} is {value!r}; expected {expected}")
+        found = shorten(repr(value), SHOWN)
+        return InputError(f"image recipe {self._kind!r}: field {name!r} is {found}; expected {expected}")
 
 
 _KINDS: dict[str, type[DescribedRecipe]] = {}
@@ -111,7 +125,7 @@ def recipe_from_json(description: Mapping[str, Any]) -> DescribedRecipe:
     kind = description.get("kind")
     known = _known_kinds()
     if not isinstance(kind, str) or kind not in known:
-        raise unknown_name("image recipe", str(kind), known)
+        raise unknown_name("image recipe", shorten(str(kind)), known)
     return known[kind].from_fields(RecipeFields(kind, description))
 
 

@@ -50,7 +50,7 @@ def test_a_rococo_path_keeps_its_colons_and_equals_signs(path: str) -> None:
         ("mixx:0.9", ["unknown variant 'mixx'", "did you mean 'mix'"]),
         ("same_concpet", ["did you mean 'same_concept'"]),
         ("", ["unknown variant ''", "known: ", "diff_concept"]),
-        ("mix", ["'level' is missing", "mix:LEVEL[:seed=0]"]),
+        ("mix", ["'level' is missing", "mix:LEVEL[:mode=default][:seed=0]"]),
         ("mix:", ["'level' is missing"]),
         ("rococo:", ["'file' is missing", "rococo:FILE"]),
         ("mix:0.9:sed=1", ["unknown parameter 'sed'", "did you mean 'seed'"]),
