@@ -73,12 +73,12 @@ def substitute(
     taken = {same_form(caption.text) for caption in corpus.captions}
     items: list[VariantItem] = []
     left_out: dict[int, str] = {}
-    for row, (caption, ordered) in enumerate(zip(corpus.captions, preferred, strict=True)):
-        outcome = _replace(caption, ordered, seed, policy, taken)
+    for row, (caption, preference) in enumerate(zip(corpus.captions, preferred, strict=True)):
+        outcome = _replace(caption, preference.order, seed, policy, taken)
         if isinstance(outcome, str):
             left_out[row] = outcome
             continue
-        change = {**outcome.change, "word_choice": chooser.name}
+        change = {**outcome.change, "word_choice": chooser.name, **preference.record}
         items.append(VariantItem(f"{caption.id}@{variant}", row, outcome.text, True, change))
     return require_change(variant, VariantItems(tuple(items), left_out))
 
