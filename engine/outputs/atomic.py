@@ -1,98 +1,135 @@
 """Files and folders that are there whole or not at all.
 
 What is being written has one temporary name a target, under a lock that ends with its process: what a killed
-process left behind is replaced by the next one that writes the same target.
+process left behind is replaced by the next one that writes the same target. No error shows that name.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from engine.errors import InputError
 from engine.outputs.lock import WriterLock
-from engine.outputs.place import not_writable
+from engine.outputs.place import check_not_an_input, check_output_folder, not_writable, place_of, shown
+
+PARTIAL = ".partial"
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+def write_atomically(
+    path: Path, write: Callable[[Path], object], *, option: str = "", force: bool = True
+) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in place in one step.
 
     The bytes are on the disk before the name is: not even a power cut leaves a half-written file under it. On
-    any failure, an interrupt included, the temporary file is removed and what was at `path` stays. Raises
-    `InputError` when the system does not let it be written (no space, no permission), and when another
-    process is writing it.
+    any failure, an interrupt included, the temporary file is removed and what was at `path` stays. A link is
+    followed. Raises `InputError` when it is no place for a file, when the system does not let it be written
+    (no space, no permission), when another process is writing it, and without `force` when it is there.
     """
-    make_folder(path.parent)
-    temporary = partial(path)
-    with locked(path):
+    target = place_of(path, option)
+    make_folder(target.parent)
+    temporary = target.with_name(f".{target.name}{PARTIAL}")
+    with locked(target, path), shown_as(temporary, path):
+        if target.exists() and not force:
+            raise there_already(path, option)
         try:
+            clear(temporary)
             write(temporary)
             flush(temporary)
-            temporary.replace(path)
-            flush(path.parent)
+            temporary.replace(target)
+            flush(target.parent)
         except OSError as error:
-            raise not_writable(path, error) from error
+            raise not_writable(path, error, option) from error
         finally:
             temporary.unlink(missing_ok=True)
 
 
 @contextmanager
-def output_folder(out: Path, last: str, *, force: bool) -> Iterator[Path]:
+def output_folder(out: Path, last: str, *, force: bool, inputs: Iterable[Path] = ()) -> Iterator[Path]:
     """A temporary folder to fill, whose files are moved to `out` when the block ends without an error.
 
-    The file named `last` says that the rest is there: it is moved last, and an older one is removed first.
-    With `force`, files of the same names in `out` are replaced and all others are left alone. Raises
-    `InputError` before anything is written when `out` is a file, a folder that is not empty and `force` is
-    not given, or being written by another process.
+    It lies in `out`, which may be all that can be written. The file named `last` says that the rest is there:
+    it is moved last, and an older one is removed first. With `force`, files of the same names in `out` are
+    replaced and all others are left alone. Raises `InputError` before anything is written when `out` is no
+    folder, cannot be written, is not empty and `force` is not given, or is being written by another process;
+    at the end for a file that is one of the `inputs`.
     """
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out}: a file, expected a folder; name another one")
-    if out.is_dir() and any(out.iterdir()) and not force:
-        raise InputError(
-            f"--out {out}: the folder is not empty; name another one, or replace its results with --force"
-        )
-    target = out.resolve()  # `.` has no name of its own
-    make_folder(target.parent)
-    staging = partial(target)
-    with locked(target):
-        shutil.rmtree(staging, ignore_errors=True)
-        try:
-            make_folder(staging)
-            yield staging
-            publish(staging, target, last)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+    target = check_output_folder(out, "--out")
+    made = make_folder(target)
+    staging = target / PARTIAL
+    try:
+        with locked(staging, out) as lock, shown_as(staging, out):
+            own = {staging.name, lock.path.name}
+            if not force and any(entry.name not in own for entry in target.iterdir()):
+                raise InputError(
+                    f"--out {out}: the folder is not empty; "
+                    "name another one, or replace its results with --force"
+                )
+            clear(staging)
+            try:
+                make_folder(staging)
+                yield staging
+                publish(staging, target, last, inputs)
+            finally:
+                clear(staging)
+    finally:
+        remove_empty(made)
 
 
-def publish(staging: Path, out: Path, last: str) -> None:
+def publish(staging: Path, out: Path, last: str, inputs: Iterable[Path]) -> None:
     """Move the files of one folder into another, `last` at the end. Raises `InputError` when it cannot be."""
     files = sorted(staging.iterdir(), key=lambda file: (file.name == last, file.name))
-    make_folder(out)
+    places = {file: place_of(out / file.name) for file in files}
+    for place in places.values():
+        check_not_an_input(place, place, inputs)
     try:
-        (out / last).unlink(missing_ok=True)
-        for file in files:
-            file.replace(out / file.name)
+        place_of(out / last).unlink(missing_ok=True)
+        for file, place in places.items():
+            if place.parent == out:
+                file.replace(place)
+            else:  # a link, perhaps to another disk
+                write_atomically(place, partial(shutil.copyfile, file))
         flush(out)
     except OSError as error:
         raise not_writable(out, error) from error
 
 
-def partial(path: Path) -> Path:
-    """Where the target `path` is made: beside it, one name a target."""
-    return path.with_name(f".{path.name}.partial")
+@contextmanager
+def locked(target: Path, path: Path) -> Iterator[WriterLock]:
+    """Hold the target's lock; `path` is its name in errors. Raises `InputError` when another process does."""
+    lock = WriterLock(target, path)
+    try:
+        yield lock
+    finally:
+        lock.release()
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the target's lock. Raises `InputError` when another process does."""
-    lock = WriterLock(path)
+def shown_as(temporary: Path, path: Path) -> Iterator[None]:
+    """Errors of the block name `path` where they would name the temporary file or folder it is made in."""
+    hidden = str(temporary)
     try:
         yield
-    finally:
-        lock.release()
+    except InputError as error:
+        if hidden not in str(error):
+            raise
+        raise InputError(str(error).replace(hidden, str(path))) from error
+    except OSError as error:
+        if hidden not in str(error):
+            raise
+        raise not_writable(Path(str(error.filename or hidden).replace(hidden, str(path))), error) from error
+
+
+def clear(temporary: Path) -> None:
+    """Remove what a killed process left at a temporary name; a link there is never followed."""
+    if temporary.is_dir() and not temporary.is_symlink():
+        shutil.rmtree(temporary, ignore_errors=True)
+    else:
+        temporary.unlink(missing_ok=True)
 
 
 def flush(path: Path) -> None:
@@ -104,9 +141,26 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def make_folder(folder: Path) -> None:
-    """Make the folder and its parents. Raises `InputError` when it cannot be made."""
+def make_folder(folder: Path) -> list[Path]:
+    """Make the folder and its parents; gives those that were made, outermost first.
+
+    Raises `InputError` when it cannot be made.
+    """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise not_writable(folder, error) from error
+    return missing[::-1]
+
+
+def remove_empty(folders: list[Path]) -> None:
+    """Remove folders, innermost first, up to the first one that holds something."""
+    with suppress(OSError):
+        for folder in reversed(folders):
+            folder.rmdir()
+
+
+def there_already(path: Path, option: str) -> InputError:
+    """The error for an output that would replace a file without being told to."""
+    return InputError(f"{shown(path, option)}: there already; name another file, or --force replaces it")

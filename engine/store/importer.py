@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from engine.corpus.corpus import Corpus
 from engine.errors import InputError
-from engine.outputs.lock import WriterLock
+from engine.outputs.atomic import clear, locked, shown_as
 from engine.packages import package_versions
+from engine.path_text import path_text
 from engine.store.arrays import RowTable, fingerprint_arrays
+from engine.store.place import check_store_place
 from engine.store.plans import original_plans, variant_plan
 from engine.store.schema import SetPlan, StoredDtype, StoreHeader
 from engine.store.writer import open_writer
@@ -79,34 +81,35 @@ def import_store(
     output is there (without `force`), dimensions differ, a row cannot be normalised (file and row are named),
     or there is no room.
     """
-    if out.is_dir() or (out.exists() and not force):
-        raise InputError(f"{out} is there already; choose another --out, or --force to replace it")
+    target = check_store_place(out)
     check_dimensions(sets)
     made = {"command": list(command), "versions": package_versions()}
     sets = [replace(item, plan=replace(item.plan, made=made)) for item in sets]
-    if not out.parent.is_dir():
-        raise InputError(f"cannot write {out}: the folder {out.parent} is not there; create it first")
-    header = StoreHeader(
-        encoder_spec=f"imported:{model}",
-        encoder_fingerprint=fingerprint_arrays(model, [(item.plan.label, item.table) for item in sets]),
-        dim=sets[0].table.dim,
-        corpus_name=corpus.name,
-        corpus_fingerprint=corpus.fingerprint,
-        normalisation=corpus.normalisation,
-        dtype=dtype,
-        corpus_source="" if corpus.source is None else str(corpus.source),
-    )
-    lock = WriterLock(out)
-    temporary = out.with_name(f".{out.name}.importing")
-    try:
-        temporary.unlink(missing_ok=True)  # of an import that was killed
-        write_sets(temporary, header, sets, progress)
-        temporary.replace(out)
-    except InputError as error:
-        raise InputError(str(error).replace(str(temporary), str(out))) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-        lock.release()
+    temporary = target.with_name(f".{target.name}.importing")
+    with locked(target, out), shown_as(temporary, out):
+        check_new(target, out, force=force)
+        header = StoreHeader(
+            encoder_spec=f"imported:{path_text(model)}",
+            encoder_fingerprint=fingerprint_arrays(model, [(item.plan.label, item.table) for item in sets]),
+            dim=sets[0].table.dim,
+            corpus_name=corpus.name,
+            corpus_fingerprint=corpus.fingerprint,
+            normalisation=corpus.normalisation,
+            dtype=dtype,
+            corpus_source="" if corpus.source is None else path_text(corpus.source),
+        )
+        try:
+            clear(temporary)
+            write_sets(temporary, header, sets, progress)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def check_new(target: Path, out: Path, *, force: bool) -> None:
+    """Raise `InputError` when a store would be replaced without `force`."""
+    if target.exists() and not force:
+        raise InputError(f"{out} is there already; choose another --out, or --force to replace it")
 
 
 def check_dimensions(sets: Sequence[ImportedSet]) -> None:

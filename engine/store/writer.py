@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from engine.errors import InputError
 from engine.outputs.lock import WriterLock
 from engine.packages import package_versions
+from engine.store.place import check_store_place
 from engine.store.raw import flush, read_region, row_checksums, runs, write_rows
 from engine.store.reader import Store, find_damaged_rows, open_store
 from engine.store.schema import BYTES, COMPLETE, PENDING, REASON_BYTES, SKIPPED, SetPlan, StoreHeader
@@ -43,13 +44,10 @@ def open_writer(
     Raises `InputError` when the store is of another checkpoint or corpus, when a set of the same name has
     another content key (it says which part differs), when the file is damaged or no store, when another
     process writes it, or when there is no room. With `force` such a set is replaced, and a file that cannot
-    be continued at all is replaced whole; other sets are kept. Nothing changes on the disk when it raises.
+    be continued at all is replaced whole (see `engine.store.place` for what never is); other sets are kept.
+    A link is followed. Nothing changes on the disk when it raises.
     """
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: the folder {path.parent} is not there; create it first")
-    if path.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder, expected a file name such as STORE.h5")
+    path = check_store_place(Path(path))
     lock = WriterLock(path)
     try:
         lay_out_missing(path, header, plans, force)

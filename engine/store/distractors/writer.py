@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
-from engine.outputs.lock import WriterLock
+from engine.outputs.atomic import locked, make_folder, remove_empty
+from engine.outputs.place import check_output_folder
 from engine.packages import package_versions
 from engine.store.distractors.layout import BLOCK_ROWS, DistractorHeader, lay_out
 from engine.store.distractors.reader import DistractorSet, block_checksum, open_set
+from engine.store.place import check_store_place
 from engine.store.raw import flush, read_region, read_rows, write_rows
 from engine.store.schema import BYTES, CHECKSUMS, COMPLETE, PENDING
 from engine.store.structure import storage_error
@@ -51,22 +53,18 @@ def write_set(
 
     `advance` is told the numbers of rows that were just written, or found to be there. Raises `InputError`
     when a set of that name has another recipe, dtype or checkpoint (unless `force`: then it is replaced),
-    when another process writes it, when a row is not finite, or when there is no room.
+    when another process writes it, when a row is not finite, when there is no room, or when the path is no
+    place for a set (see `engine.store.place`).
     """
-    check_folder(path)
-    path.parent.mkdir(exist_ok=True)
-    lock = WriterLock(path)
+    check_output_folder(path.parent)
+    made = make_folder(path.parent)
     try:
-        take_up(path, header, maker, force)
-        return fill(path, maker, advance)
+        target = check_store_place(path)
+        with locked(target, path):
+            take_up(target, header, maker, force)
+            return fill(target, maker, advance)
     finally:
-        lock.release()
-
-
-def check_folder(path: Path) -> None:
-    """Raise `InputError` when what should be the folder of the sets is a file."""
-    if path.parent.exists() and not path.parent.is_dir():
-        raise InputError(f"{path.parent} is a file, expected the folder of the distractor sets; move it away")
+        remove_empty(made)
 
 
 def take_up(path: Path, header: DistractorHeader, maker: RowMaker, force: bool) -> None:
@@ -188,12 +186,10 @@ def remove_set(path: Path) -> None:
 
     Raises `InputError` when another process writes it, or when the system does not let it be removed.
     """
-    lock = WriterLock(path)
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot remove {path}: {error.strerror}") from error
-    finally:
-        lock.release()
+    with locked(path, path):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot remove {path}: {error.strerror}") from error
     with suppress(OSError):  # other sets are in it
         path.parent.rmdir()
