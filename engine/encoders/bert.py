@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.encoders.checkpoint import Weights
+from engine.encoders.weights import Weights
 from engine.errors import InputError
 
 LAYER_NORM_EPS = 1e-12

@@ -1,29 +1,31 @@
-"""Published research checkpoints: read without running anything, loaded key by key.
+"""Checkpoint files that nobody vouches for: read without running anything.
 
-Their loaders are lenient and fail in silence; here every key must be there, known and of the right shape.
+`read_checkpoint` gives what a file holds, `read_state_dict` the tensors of a model that is one mapping,
+`flat_weights` and `listed_weights` those of a research family, whose name they check.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import pickle
 import re
 import struct
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 
+from engine.encoders.weights import Weights
 from engine.errors import InputError
 
-_COUNTER = "num_batches_tracked"  # of training steps: never used, absent from files of torch 0.4.0
-_DATA_PARALLEL = "module."
+_STATE_DICT_ENTRIES = ("state_dict", "model_state_dict", "model")
+_WRAPPERS = ("module.", "_orig_mod.")  # left before every key by DistributedDataParallel and torch.compile
 # what torch raises for bytes that are no checkpoint, or not all of one; it has no exception of its own
 _DAMAGE = (
     RuntimeError,
@@ -64,7 +66,7 @@ def read_checkpoint(path: Path) -> Mapping[str, Any]:
         found = "is a folder" if path.is_dir() else "no such file"
         raise InputError(f"{path}: {found}; expected a checkpoint (.pth, .pt, .bin, .safetensors)")
     if not path.stat().st_size:
-        raise InputError(f"{path}: the file is empty; expected a checkpoint, get the file again")
+        raise InputError(f"{path}: the file is empty (0 bytes); expected a checkpoint, get the file again")
     value = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
     if not isinstance(value, Mapping):
         raise InputError(f"{path}: holds {_kind(value)}; expected a mapping with the key 'model'")
@@ -86,6 +88,8 @@ def _read_torch(path: Path) -> Any:
     except pickle.UnpicklingError as error:
         raise _refusal(path, str(error)) from None
     except OSError as error:
+        if error.errno == errno.EINVAL:  # torch seeks to before the beginning of a file of a few bytes
+            raise _cut_off(path) from None
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except _DAMAGE as error:
         if "TorchScript" in str(error):
@@ -94,9 +98,12 @@ def _read_torch(path: Path) -> Any:
                 "best as .safetensors"
             ) from None
         if isinstance(error, (EOFError, struct.error)) or _CUT_OFF.search(str(error)):
-            size = path.stat().st_size
-            raise InputError(f"{path}: cut off or damaged ({size} bytes); get the file again") from None
-        raise InputError(f"{path}: torch cannot read it; expected a torch.save file") from None
+            raise _cut_off(path) from None
+        raise InputError(f"{path}: torch cannot read it; expected a torch.save file, not cut off") from None
+
+
+def _cut_off(path: Path) -> InputError:
+    return InputError(f"{path}: cut off or damaged ({path.stat().st_size} bytes); get the file again")
 
 
 def _refusal(path: Path, message: str) -> InputError:
@@ -109,105 +116,19 @@ def _refusal(path: Path, message: str) -> InputError:
     )
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The tensors of one part of a model, by key. `source` names file and part in errors.
+def read_state_dict(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file by name, as `read_checkpoint` reads it.
 
-    `prefix` is what `below` took off the keys; errors put it back.
+    A training checkpoint (``{"state_dict": ..., "epoch": ...}``) gives its state dict; prefixes that wrappers
+    put before every name are taken off. Raises `InputError` as `read_checkpoint` does, and for anything else
+    than tensors.
     """
-
-    family: str
-    source: str
-    tensors: Mapping[str, Tensor]
-    prefix: str = ""
-
-    def __contains__(self, key: str) -> bool:
-        return key in self.tensors
-
-    def shape(self, key: str, dims: int) -> tuple[int, ...]:
-        """Shape of the tensor under `key`, which must be there and have `dims` dimensions."""
-        if key not in self.tensors:
-            raise InputError(f"{self._place(key)} is missing; expected it in {self._expected()}")
-        shape = tuple(self.tensors[key].shape)
-        if len(shape) != dims:
-            raise InputError(
-                f"{self._place(key)} has shape {list(shape)}; expected {dims} dimensions "
-                f"in {self._expected()}"
-            )
-        return shape
-
-    def count(self, pattern: str) -> int:
-        """How many indices 0, 1, ... fill ``{}`` in `pattern` so that a key begins with it."""
-        before, _, after = pattern.partition("{}")
-        found = re.compile(re.escape(before) + r"(\d+)" + re.escape(after))
-        indices = {int(match.group(1)) for key in self.tensors if (match := found.match(key))}
-        return next(n for n in range(len(indices) + 1) if n not in indices)
-
-    def below(self, prefix: str) -> Weights:
-        """The tensors whose keys begin with `prefix`, which is taken off."""
-        kept = {k[len(prefix) :]: tensor for k, tensor in self.tensors.items() if k.startswith(prefix)}
-        return replace(self, tensors=kept, prefix=self.prefix + prefix)
-
-    def without(self, *patterns: str) -> Weights:
-        """Without the keys in which a regular expression is found: known parts that scoring never uses."""
-        unused = re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
-        return replace(self, tensors={k: t for k, t in self.tensors.items() if not unused.search(k)})
-
-    def renamed(self, rename: Callable[[str], str]) -> Weights:
-        """With every key mapped by `rename`; `InputError` when two keys become one."""
-        tensors: dict[str, Tensor] = {}
-        for key, tensor in self.tensors.items():
-            if rename(key) in tensors:
-                raise InputError(f"{self._place(key)} is there twice, the other time as '{rename(key)}'")
-            tensors[rename(key)] = tensor
-        return replace(self, tensors=tensors)
-
-    def replaced(self, key: str, tensor: Tensor) -> Weights:
-        """With another tensor under `key`."""
-        return replace(self, tensors={**self.tensors, key: tensor})
-
-    def build(self, make: Callable[[], nn.Module]) -> Any:
-        """The module of `make` with these weights, in float32 and evaluation mode.
-
-        It is made on the meta device: no random number is drawn for weights that are replaced anyway.
-        Raises `InputError` for the first key that is missing, unexpected or of another shape.
-        """
-        with torch.device("meta"):
-            module = make()
-        module.load_state_dict(self._checked(module.state_dict()), assign=True)
-        return module.eval().requires_grad_(False)
-
-    def _checked(self, wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        for key, expected in wanted.items():
-            if key not in self.tensors and not key.endswith(_COUNTER):
-                raise InputError(
-                    f"{self._place(key)} is missing (shape {list(expected.shape)}); "
-                    f"expected it in {self._expected()}"
-                )
-        for key, found in self.tensors.items():
-            if key not in wanted:
-                raise InputError(
-                    f"{self._place(key)} (shape {list(found.shape)}) is not expected in {self._expected()}"
-                )
-            if found.shape != wanted[key].shape:
-                raise InputError(
-                    f"{self._place(key)} has shape {list(found.shape)}; expected "
-                    f"{list(wanted[key].shape)}, as follows from its other tensors"
-                )
-            if found.is_floating_point() and not bool(torch.isfinite(found).all()):
-                raise InputError(f"{self._place(key)} holds NaN or infinite values; the file is damaged")
-        return {key: self._value(key, expected) for key, expected in wanted.items()}
-
-    def _value(self, key: str, expected: Tensor) -> Tensor:
-        if key not in self.tensors:
-            return torch.zeros(expected.shape, dtype=expected.dtype)
-        return self.tensors[key].to(expected.dtype)
-
-    def _place(self, key: str) -> str:
-        return f"{self.source}: key '{self.prefix}{key}'"
-
-    def _expected(self) -> str:
-        return f"a checkpoint of the family '{self.family}'"
+    content = read_checkpoint(path)
+    nested = (content[name] for name in _STATE_DICT_ENTRIES if isinstance(content.get(name), Mapping))
+    state = next(nested, content)
+    if not state:
+        raise InputError(f"{path}: holds nothing; expected a state dict (tensors by name)")
+    return _tensors(state, str(path))
 
 
 def flat_weights(checkpoint: Mapping[str, Any], family: str, path: Path) -> Weights:
@@ -247,7 +168,7 @@ def family_of(model: Any) -> str | None:
     """The family whose checkpoints have such keys, in one mapping or a list of them; None when none has."""
     parts = model if isinstance(model, (list, tuple)) else [model]
     keys = {
-        str(key).removeprefix(_DATA_PARALLEL) for part in parts if isinstance(part, Mapping) for key in part
+        str(key).removeprefix(_WRAPPERS[0]) for part in parts if isinstance(part, Mapping) for key in part
     }
     return next((family for family, known in _SIGNATURES.items() if keys.intersection(known)), None)
 
@@ -270,15 +191,21 @@ def _model(checkpoint: Mapping[str, Any], family: str, path: Path) -> Any:
 def _weights(value: Any, family: str, source: str) -> Weights:
     if not isinstance(value, Mapping):
         raise InputError(f"{source}: found {_kind(value)}; expected tensors by key (family '{family}')")
-    for key, tensor in value.items():
+    return Weights(family, source, _tensors(value, source))
+
+
+def _tensors(state: Mapping[Any, Any], source: str) -> dict[str, Tensor]:
+    for key, tensor in state.items():
         if not isinstance(key, str) or not isinstance(tensor, Tensor):
-            raise InputError(
-                f"{source}: key '{key}' holds {_kind(tensor)}; expected a tensor (family '{family}')"
-            )
-    tensors = dict(value)
-    if tensors and all(key.startswith(_DATA_PARALLEL) for key in tensors):
-        tensors = {key[len(_DATA_PARALLEL) :]: tensor for key, tensor in tensors.items()}
-    return Weights(family, source, tensors)
+            raise InputError(f"{source}: key '{key}' holds {_kind(tensor)}; expected a tensor")
+    return _without_wrappers(dict(state))
+
+
+def _without_wrappers(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    for prefix in _WRAPPERS:
+        if tensors and all(key.startswith(prefix) for key in tensors):
+            return _without_wrappers({key[len(prefix) :]: tensor for key, tensor in tensors.items()})
+    return tensors
 
 
 def _kind(value: object) -> str:

@@ -15,7 +15,7 @@ from PIL.Image import Image, Resampling
 from torch import Tensor, nn
 
 from engine.encoders.device import arithmetic
-from engine.encoders.forward import Forward, Rows, batches_by_length, pad_ids, unit_rows
+from engine.encoders.forward import Forward, Rows, pad_ids, unit_rows
 from engine.encoders.registry import EncoderRequest
 from engine.encoders.scorer import Join, State
 from engine.encoders.weights import hash_weights
@@ -81,7 +81,8 @@ class Recipe:
 class MatchingEncoder:
     """A `Reranker` of one family.
 
-    In fp32 the result for an item is the same in every batch to 1e-6: padding is masked out exactly.
+    In fp32 the result for an item is the same in every batch to 1e-6: padding is masked out exactly. For the
+    other precisions see `engine.encoders.forward.Forward`.
     """
 
     reads = "images"
@@ -146,7 +147,7 @@ class MatchingEncoder:
 
     def encode_images(self, images: Sequence[Any]) -> NDArray[np.float32]:
         """float32 [n, dim], rows L2-normalised. Raises `InputError` for an embedding with no direction."""
-        batches = ((rows, output.projected) for rows, output in self._image_outputs(images))
+        batches = ((rows, output.projected[: len(rows)]) for rows, output in self._image_outputs(images))
         return unit_rows(len(images), self.dim, "image", batches)
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -156,8 +157,8 @@ class MatchingEncoder:
     def image_states(self, images: Sequence[Any]) -> list[State]:
         """float32 [tokens, width] an image, for `score_pairs`."""
         states: list[State] = []
-        for _, output in self._image_outputs(images):
-            states.extend(output.hidden.float().cpu().numpy())
+        for rows, output in self._image_outputs(images):
+            states.extend(output.hidden[: len(rows)].float().cpu().numpy())
         return states
 
     def score_pairs(self, image_state: State, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -167,7 +168,7 @@ class MatchingEncoder:
         for rows, ids, mask in self._token_batches(texts):
             with self._forward.passes():
                 logits = self._model.match(image, ids, mask)
-            scores[rows] = logits[:, MATCH].float().cpu().numpy()
+            scores[rows] = logits[: len(rows), MATCH].float().cpu().numpy()
         return scores
 
     def is_cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
@@ -182,23 +183,25 @@ class MatchingEncoder:
     def _image_outputs(self, images: Sequence[Any]) -> Iterator[tuple[Rows, TowerOutput]]:
         size = self._forward.batch_size
         for start in range(0, len(images), size):
-            pixels = torch.stack(list(images[start : start + size])).to(self._forward.device)
+            pixels = torch.stack(list(images[start : start + size]))
             with self._forward.passes():
-                output = self._model.encode_image(pixels)
+                output = self._model.encode_image(self._forward.filled(pixels).to(self._forward.device))
             yield np.arange(start, start + len(pixels)), output
 
     def _text_vectors(self, texts: Sequence[str]) -> Iterator[tuple[Rows, Tensor]]:
         for rows, ids, mask in self._token_batches(texts):
             with self._forward.passes():
                 vectors = self._model.encode_text(ids, mask).projected
-            yield rows, vectors
+            yield rows, vectors[: len(rows)]
 
     def _token_batches(self, texts: Sequence[str]) -> Iterator[tuple[Rows, Tensor, Tensor]]:
+        """The rows of a batch, and its ids and mask, `filled`."""
         tokens = [self._tokens(text)[0] for text in texts]
-        for rows in batches_by_length([len(ids) for ids in tokens], self._forward.batch_size):
+        for rows in self._forward.batches([len(ids) for ids in tokens]):
             ids, lengths = pad_ids([tokens[row] for row in rows], self._forward.device)
             places = torch.arange(ids.shape[1], device=ids.device)
-            yield rows, ids, (places < lengths.to(ids.device)[:, None]).to(torch.int64)
+            mask = (places < lengths.to(ids.device)[:, None]).to(torch.int64)
+            yield rows, self._forward.filled(ids), self._forward.filled(mask)
 
 
 def _fingerprint(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
 from typing import Any, cast
@@ -20,17 +20,20 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 from PIL.Image import Image
 from torch import Tensor
 
-from engine.encoders.device import arithmetic, autocast, check_precision, resolve_device
+from engine.encoders.checkpoint import read_state_dict
+from engine.encoders.device import arithmetic
+from engine.encoders.forward import Forward, Rows, resolve_forward, unit_rows
+from engine.encoders.library_errors import first_line
 from engine.encoders.offline import no_network
 from engine.encoders.open_clip_source import ModelSource, find_source
-from engine.encoders.open_clip_text import by_length, encode_text, is_causal, needed_lengths
+from engine.encoders.open_clip_text import encode_text, is_causal, needed_lengths
 from engine.encoders.open_clip_tokenizer import build_tokenizer, describe_tokenizer, vocabulary_size
 from engine.encoders.preprocess import Preprocess
 from engine.encoders.registry import EncoderRequest
-from engine.encoders.weights import first_line, hash_weights, load_strictly, read_state_dict
+from engine.encoders.weights import Weights, hash_weights
 from engine.errors import InputError
 
-Forward = Callable[[Tensor], Tensor]
+Tower = Callable[[Tensor], Tensor]
 
 OPENAI_ENTRIES = (
     "input_resolution",
@@ -45,15 +48,15 @@ def open_family(request: EncoderRequest) -> OpenClipEncoder:
 
     Only a published tag may use the network; files and folders are opened with it forbidden.
     """
-    device = resolve_device(request.device)
-    check_precision(request.precision, device)
+    forward = resolve_forward(request)
     source = find_source(request)
     with nullcontext() if source.online else no_network():
         model = build_model(source)
         tokenizer = build_tokenizer(source.config["text_cfg"], source.tokenizer_folder, source.label)
     check_vocabulary(tokenizer, model, source)
-    load_strictly(model, fit_names(read_state_dict(source.weights), model, source), str(source.weights))
-    return OpenClipEncoder(request, source, model, tokenizer, device)
+    tensors = fit_names(read_state_dict(source.weights), model, source)
+    Weights(request.family, str(source.weights), tensors).fill(model)
+    return OpenClipEncoder(request, forward, source, model, tokenizer)
 
 
 def build_model(source: ModelSource) -> torch.nn.Module:
@@ -124,30 +127,26 @@ class OpenClipEncoder:
     """An open_clip model as an `Encoder`.
 
     Texts of one length go through the model together (`engine.encoders.open_clip_text`); towers that are
-    not CLIP's own see every text padded to the context length. In fp32 a row differs by less than 1e-6
-    between batches of any size and order. In bf16 and fp16 the kernels for one row and for many round
-    differently (measured: 6e-3 between batches of 1 and 64), so there every forward pass has exactly
-    `batch_size` rows, the last one filled up: a row then depends on `batch_size` alone, not on what is
-    beside it.
+    not CLIP's own see every text padded to the context length. `engine.encoders.forward.Forward` says how
+    far a row depends on its batch.
     """
 
     def __init__(
         self,
         request: EncoderRequest,
+        forward: Forward,
         source: ModelSource,
         model: torch.nn.Module,
         tokenizer: Any,
-        device: torch.device,
     ) -> None:
-        self._request = request
+        self._request, self._forward = request, forward
         self._tokenizer = tokenizer
-        self._device = device
         self._dim: int = source.config["embed_dim"]
         size = cast(Any, model.visual).image_size
         self._transform = _transform(source.preprocess, size)
         self._fingerprint = _fingerprint(request, source, model, tokenizer, size)
-        self._description = _describe(request, source, model, tokenizer, size, device)
-        self._model: Any = model.to(device)
+        self._description = _describe(forward, source, model, tokenizer, size)
+        self._model: Any = model.to(forward.device)
 
     @property
     def spec(self) -> str:
@@ -180,80 +179,35 @@ class OpenClipEncoder:
     def encode_images(self, images: Sequence[Any]) -> NDArray[np.float32]:
         """float32 [n, dim], rows L2-normalised. Raises `InputError` for an image whose embedding
         has no direction."""
-        size = self._request.batch_size
-        batches = [
-            self._encode(
-                torch.stack(list(images[start : start + size])),
-                self._model.encode_image,
-                "image",
-                np.arange(start, min(start + size, len(images))),
-            )
-            for start in range(0, len(images), size)
-        ]
-        return np.concatenate(batches) if batches else np.empty((0, self._dim), dtype=np.float32)
+        return unit_rows(len(images), self._dim, "image", self._image_vectors(images))
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """float32 [n, dim], rows L2-normalised; long texts are cut by the model's tokenizer.
 
         Raises `InputError` for a text whose embedding has no direction.
         """
-        rows = np.empty((len(texts), self._dim), dtype=np.float32)
+        return unit_rows(len(texts), self._dim, "text", self._text_vectors(texts))
+
+    def _image_vectors(self, images: Sequence[Tensor]) -> Iterator[tuple[Rows, Tensor]]:
+        size = self._forward.batch_size
+        for start in range(0, len(images), size):
+            batch = torch.stack(list(images[start : start + size]))
+            yield np.arange(start, start + len(batch)), self._run(self._model.encode_image, batch)
+
+    def _text_vectors(self, texts: Sequence[str]) -> Iterator[tuple[Rows, Tensor]]:
         if not texts:
-            return rows
+            return
         tokens = self._tokenizer(list(texts))
-        for numbers, part, forward in self._text_batches(tokens):
-            rows[numbers] = self._encode(part, forward, "text", numbers)
-        return rows
-
-    def _text_batches(self, tokens: Tensor) -> Iterator[tuple[NDArray[np.int64], Tensor, Forward]]:
-        """Batches of texts of one length: their numbers, their tokens, and the forward pass for them."""
-        size = self._request.batch_size
         if is_causal(self._model):
-            lengths, forward = needed_lengths(self._model, tokens), partial(encode_text, self._model)
+            lengths, tower = needed_lengths(self._model, tokens), partial(encode_text, self._model)
         else:
-            lengths, forward = torch.full((len(tokens),), tokens.shape[1]), self._model.encode_text
-        for length, numbers in by_length(lengths):
-            for part in torch.split(numbers, size):
-                yield part.numpy(), tokens[part, :length], forward
+            lengths, tower = torch.full((len(tokens),), tokens.shape[1]), self._model.encode_text
+        for rows in self._forward.batches(lengths.tolist(), equal=True):
+            yield rows, self._run(tower, tokens[rows, : lengths[rows[0]]])
 
-    def _encode(
-        self, batch: Tensor, forward: Forward, kind: str, numbers: NDArray[np.int64]
-    ) -> NDArray[np.float32]:
-        """float32 [n, dim] of one batch; `numbers` int64 [n] are those of its items, for the error."""
-        features = self._forward(batch, forward)
-        norms = torch.linalg.vector_norm(features, dim=1, keepdim=True)
-        bad = torch.nonzero(~(torch.isfinite(norms) & (norms > 0)))
-        if len(bad):
-            raise InputError(
-                f"the model gives {kind} {numbers[int(bad[0, 0])]} an embedding with NaN, infinite values or "
-                "zero length; try --precision fp32, or check the checkpoint"
-            )
-        return cast("NDArray[np.float32]", (features / norms).float().numpy())
-
-    def _forward(self, batch: Tensor, forward: Forward) -> Tensor:
-        """float64 [n, dim] on the CPU: the model's output for one batch."""
-        full = batch
-        missing = self._request.batch_size - len(batch)
-        if self._request.precision != "fp32" and missing:
-            full = torch.cat([batch, batch[-1:].expand(missing, *batch.shape[1:])])
-        with (
-            torch.inference_mode(),
-            _exact_convolutions(self._device),
-            autocast(self._request.precision, self._device),
-        ):
-            features = forward(full.to(self._device))
-        return features[: len(batch)].cpu().double()
-
-
-def _exact_convolutions(device: torch.device) -> AbstractContextManager[object]:
-    """On an NVIDIA GPU, float32 convolutions in float32: torch's default there is TF32, with 10
-    bits of mantissa."""
-    if device.type != "cuda":
-        return nullcontext()
-    return cast(
-        AbstractContextManager[object],
-        torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
-    )
+    def _run(self, tower: Tower, batch: Tensor) -> Tensor:
+        with self._forward.passes():
+            return tower(self._forward.filled(batch).to(self._forward.device))[: len(batch)]
 
 
 def _transform(preprocess: Preprocess, size: Any) -> Callable[[Image], Tensor]:
@@ -276,12 +230,7 @@ def _fingerprint(
 
 
 def _describe(
-    request: EncoderRequest,
-    source: ModelSource,
-    model: torch.nn.Module,
-    tokenizer: Any,
-    size: Any,
-    device: torch.device,
+    forward: Forward, source: ModelSource, model: torch.nn.Module, tokenizer: Any, size: Any
 ) -> dict[str, str]:
     height, width = size if isinstance(size, tuple | list) else (size, size)
     p = source.preprocess
@@ -293,7 +242,7 @@ def _describe(
             f"mean {_numbers(p.mean)}, std {_numbers(p.std)}"
         ),
         "texts": f"{type(tokenizer).__name__}, cut at {tokenizer.context_length} tokens",
-        "computed": f"{request.precision} on {device}, {request.batch_size} a batch",
+        "computed": forward.describe(),
     }
 
 

@@ -8,7 +8,6 @@ caption has about 13) spends most of the time on nothing. Texts are put together
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import open_clip
@@ -31,12 +30,6 @@ def needed_lengths(model: Any, tokens: Tensor) -> Tensor:
     else:
         ends = (tokens == model.text_eos_id).int().argmax(dim=-1)
     return torch.clamp((ends // STEP + 1) * STEP, max=tokens.shape[1])
-
-
-def by_length(lengths: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Each length that occurs, shortest first, and the rows that have it, ascending."""
-    for length in sorted(set(lengths.tolist())):
-        yield length, torch.nonzero(lengths == length).flatten()
 
 
 def encode_text(model: Any, tokens: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from open_clip import tokenizer as tokenizers
 
-from engine.encoders.weights import first_line
+from engine.encoders.library_errors import first_line
 from engine.errors import InputError
 
 # others would name files, draw at random, or run code that came with a model

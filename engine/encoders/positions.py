@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.encoders.checkpoint import Weights
+from engine.encoders.weights import Weights
 from engine.errors import InputError
 
 

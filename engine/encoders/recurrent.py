@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from engine.encoders.checkpoint import Weights
+from engine.encoders.weights import Weights
 
 
 @dataclass(frozen=True)

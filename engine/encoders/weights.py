@@ -1,141 +1,133 @@
-"""Weights from a file that nobody vouches for: read without running code, loaded without guessing."""
+"""The tensors of a checkpoint, loaded key by key.
+
+The published loaders are lenient and fail in silence; here every key must be there, known and of the right
+shape.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import pickle
-import warnings
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from engine.errors import InputError
 
-SAFETENSORS = ".safetensors"
-NUMPY_SUFFIXES = (".npz", ".npy")
-STATE_DICT_ENTRIES = ("state_dict", "model_state_dict", "model")
-WRAPPER_PREFIXES = ("module.", "_orig_mod.")  # left by DistributedDataParallel and torch.compile
-NAMES_SHOWN = 3
+_COUNTER = "num_batches_tracked"  # of training steps: never used, absent from files of torch 0.4.0
 
 
-def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors or torch file, on the CPU, by name.
+@dataclass(frozen=True)
+class Weights:
+    """The tensors of one part of a model, by key. `source` names file and part in errors.
 
-    A training checkpoint (``{"state_dict": ..., "epoch": ...}``) gives its state dict; prefixes that wrappers
-    put before every name are taken off. Raises `InputError` for a file that is missing, cut off, of another
-    kind, or would run code.
+    `prefix` is what `below` took off the keys; errors put it back.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: no such checkpoint file")
-    if path.stat().st_size == 0:
-        raise InputError(f"{path}: the checkpoint is empty (0 bytes)")
-    content = _read_safetensors(path) if path.suffix == SAFETENSORS else _read_torch(path)
-    return _without_prefix(_tensors_only(content, path))
 
+    family: str
+    source: str
+    tensors: Mapping[str, Tensor]
+    prefix: str = ""
 
-def _read_safetensors(path: Path) -> object:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    def __contains__(self, key: str) -> bool:
+        return key in self.tensors
 
-    try:
-        return load_file(path, device="cpu")
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"{path}: not a whole safetensors file ({error}); was the download cut off?"
-        ) from error
-
-
-def _read_torch(path: Path) -> object:
-    if path.suffix in NUMPY_SUFFIXES:
-        raise InputError(
-            f"{path}: NumPy checkpoints cannot be read; convert it to .safetensors or a torch state dict"
-        )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what torch has to say of a foreign file is in the error, if any
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise InputError(
-            f"{path}: refused: it is no plain set of tensors, and reading it could run code "
-            f"({first_line(error)}); "
-            "save the state dict alone, best as .safetensors"
-        ) from error
-    except Exception as error:  # whatever a torch reader raises on foreign bytes
-        if "TorchScript" in str(error):
+    def shape(self, key: str, dims: int) -> tuple[int, ...]:
+        """Shape of the tensor under `key`, which must be there and have `dims` dimensions."""
+        if key not in self.tensors:
+            raise InputError(f"{self._place(key)} is missing; expected it in {self._expected()}")
+        shape = tuple(self.tensors[key].shape)
+        if len(shape) != dims:
             raise InputError(
-                f"{path}: refused: a TorchScript archive is a program; where you trust it, save "
-                "torch.jit.load(...).state_dict() as .safetensors and give that"
-            ) from error
-        raise InputError(
-            f"{path}: cannot be read as a torch checkpoint ({type(error).__name__}: {first_line(error)}); "
-            "was the download cut off?"
-        ) from error
-
-
-def first_line(error: Exception) -> str:
-    """The telling line of a library's long message: what was refused where it says so, else its beginning."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    telling = [line for line in lines if line.startswith("WeightsUnpickler error")]
-    return (telling or lines)[0][:160]
-
-
-def _tensors_only(content: object, path: Path) -> dict[str, Tensor]:
-    if isinstance(content, Mapping):
-        content = next(
-            (content[name] for name in STATE_DICT_ENTRIES if isinstance(content.get(name), Mapping)), content
-        )
-    if not isinstance(content, Mapping) or not content:
-        raise InputError(f"{path}: holds {type(content).__name__}, expected a state dict (tensors by name)")
-    for name, value in content.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise InputError(f"{path}: the entry {name!r} is {type(value).__name__}, expected a tensor")
-    return dict(content)
-
-
-def _without_prefix(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    for prefix in WRAPPER_PREFIXES:
-        if all(name.startswith(prefix) for name in tensors):
-            return _without_prefix({name[len(prefix) :]: tensor for name, tensor in tensors.items()})
-    return tensors
-
-
-def load_strictly(model: torch.nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Copy the tensors into the model, float16 and bfloat16 into float32 too.
-
-    Raises `InputError` naming the first weights that are missing, unexpected, or of another shape or kind;
-    nothing is resized, left out or made up.
-    """
-    expected = model.state_dict()
-    missing = [name for name in expected if name not in tensors]
-    unexpected = [name for name in tensors if name not in expected]
-    if missing or unexpected:
-        parts = [
-            f"{kind} {_some(names)}"
-            for kind, names in (("lacks", missing), ("also has", unexpected))
-            if names
-        ]
-        raise InputError(
-            f"{where}: does not fit the model: it {' and '.join(parts)}; is it of another architecture?"
-        )
-    for name, tensor in tensors.items():
-        if tensor.shape != expected[name].shape:
-            raise InputError(
-                f"{where}: {name} has the shape {list(tensor.shape)}, the model expects "
-                f"{list(expected[name].shape)}; "
-                "is it of another architecture?"
+                f"{self._place(key)} has shape {list(shape)}; expected {dims} dimensions "
+                f"in {self._expected()}"
             )
-        if tensor.is_floating_point() != expected[name].is_floating_point():
-            raise InputError(f"{where}: {name} is {tensor.dtype}, the model expects {expected[name].dtype}")
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise InputError(f"{where}: {name} holds NaN or infinite values; the checkpoint is damaged")
-    model.load_state_dict(dict(tensors), strict=True)
+        return shape
 
+    def count(self, pattern: str) -> int:
+        """How many indices 0, 1, ... fill ``{}`` in `pattern` so that a key begins with it."""
+        before, _, after = pattern.partition("{}")
+        found = re.compile(re.escape(before) + r"(\d+)" + re.escape(after))
+        indices = {int(match.group(1)) for key in self.tensors if (match := found.match(key))}
+        return next(n for n in range(len(indices) + 1) if n not in indices)
 
-def _some(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + rest
+    def below(self, prefix: str) -> Weights:
+        """The tensors whose keys begin with `prefix`, which is taken off."""
+        kept = {k[len(prefix) :]: tensor for k, tensor in self.tensors.items() if k.startswith(prefix)}
+        return replace(self, tensors=kept, prefix=self.prefix + prefix)
+
+    def without(self, *patterns: str) -> Weights:
+        """Without the keys in which a regular expression is found: known parts that scoring never uses."""
+        unused = re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+        return replace(self, tensors={k: t for k, t in self.tensors.items() if not unused.search(k)})
+
+    def renamed(self, rename: Callable[[str], str]) -> Weights:
+        """With every key mapped by `rename`; `InputError` when two keys become one."""
+        tensors: dict[str, Tensor] = {}
+        for key, tensor in self.tensors.items():
+            if rename(key) in tensors:
+                raise InputError(f"{self._place(key)} is there twice, the other time as '{rename(key)}'")
+            tensors[rename(key)] = tensor
+        return replace(self, tensors=tensors)
+
+    def replaced(self, key: str, tensor: Tensor) -> Weights:
+        """With another tensor under `key`."""
+        return replace(self, tensors={**self.tensors, key: tensor})
+
+    def build(self, make: Callable[[], nn.Module]) -> Any:
+        """The module of `make` with these weights, in float32 and evaluation mode.
+
+        It is made on the meta device: no random number is drawn for weights that are replaced anyway.
+        Raises `InputError` for the first key that is missing, unexpected or of another shape.
+        """
+        with torch.device("meta"):
+            module = make()
+        module.load_state_dict(self._checked(module.state_dict()), assign=True)
+        return module.eval().requires_grad_(False)
+
+    def fill(self, module: nn.Module) -> None:
+        """Copy these weights into a module that has storage, float16 and bfloat16 into float32 too.
+
+        Raises `InputError` as `build` does; nothing is resized, left out or made up.
+        """
+        module.load_state_dict(self._checked(module.state_dict()))
+
+    def _checked(self, wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        for key, expected in wanted.items():
+            if key not in self.tensors and not key.endswith(_COUNTER):
+                raise InputError(
+                    f"{self._place(key)} is missing (shape {list(expected.shape)}); "
+                    f"expected it in {self._expected()}"
+                )
+        for key, found in self.tensors.items():
+            if key not in wanted:
+                raise InputError(
+                    f"{self._place(key)} (shape {list(found.shape)}) is not expected in {self._expected()}"
+                )
+            if found.shape != wanted[key].shape:
+                raise InputError(
+                    f"{self._place(key)} has shape {list(found.shape)}; expected "
+                    f"{list(wanted[key].shape)}, as follows from its other tensors"
+                )
+            if wanted[key].is_floating_point() and not found.is_floating_point():
+                raise InputError(f"{self._place(key)} is {found.dtype}; expected {wanted[key].dtype}")
+            if found.is_floating_point() and not bool(torch.isfinite(found).all()):
+                raise InputError(f"{self._place(key)} holds NaN or infinite values; the file is damaged")
+        return {key: self._value(key, expected) for key, expected in wanted.items()}
+
+    def _value(self, key: str, expected: Tensor) -> Tensor:
+        if key not in self.tensors:
+            return torch.zeros(expected.shape, dtype=expected.dtype)
+        return self.tensors[key].to(expected.dtype)
+
+    def _place(self, key: str) -> str:
+        return f"{self.source}: key '{self.prefix}{key}'"
+
+    def _expected(self) -> str:
+        return f"a checkpoint of the family '{self.family}'"
 
 
 def hash_weights(model: torch.nn.Module) -> str:

@@ -10,8 +10,9 @@ from torch.nn import functional
 
 from engine.encoders.albef.vision import VisionSizes, VisionTransformer, read_vision_sizes
 from engine.encoders.bert import Bert, BertSizes, read_bert_sizes
-from engine.encoders.checkpoint import Weights, flat_weights, read_checkpoint
+from engine.encoders.checkpoint import flat_weights, read_checkpoint
 from engine.encoders.positions import fit_to_image
+from engine.encoders.weights import Weights
 from engine.errors import InputError
 
 FAMILY = "albef"

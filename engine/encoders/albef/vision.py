@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.encoders.bert import head_count
-from engine.encoders.checkpoint import Weights
+from engine.encoders.weights import Weights
 
 LAYER_NORM_EPS = 1e-6  # torch's default of 1e-5 moves the image tokens by up to 4e-5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from engine.encoders.checkpoint import Weights
+from engine.encoders.weights import Weights
 
 # momentum copies, queues, temperature, the captioning decoder of pre-training: scoring uses none of them
 _UNUSED = (

@@ -15,8 +15,9 @@ from transformers import BlipConfig, BlipForImageTextRetrieval
 
 from engine.encoders.bert import head_count
 from engine.encoders.blip.layout import library_layout
-from engine.encoders.checkpoint import Weights, flat_weights, read_checkpoint
+from engine.encoders.checkpoint import flat_weights, read_checkpoint
 from engine.encoders.positions import fit_to_image
+from engine.encoders.weights import Weights
 from engine.errors import InputError
 
 FAMILY = "blip"

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.encoders.checkpoint import Weights, listed_weights, published_options, read_checkpoint
+from engine.encoders.checkpoint import listed_weights, published_options, read_checkpoint
 from engine.encoders.recurrent import GruSizes, mean_of_directions, read_gru_sizes, run_gru
+from engine.encoders.weights import Weights
 from engine.errors import InputError
 
 _EPS = 1e-8

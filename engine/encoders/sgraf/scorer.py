@@ -118,10 +118,11 @@ class SgrafScorer:
         states: list[State] = []
         size = self._forward.batch_size
         for start in range(0, len(images), size):
-            features, _ = pad_features(images[start : start + size], self._forward.device)
+            batch = images[start : start + size]
+            features = self._forward.filled(pad_features(batch, self._forward.device)[0])
             with self._forward.passes():
                 parts = [model.image(features).float() for model in self._models]
-            states.extend(torch.cat(parts, dim=-1).cpu().numpy())
+            states.extend(torch.cat(parts, dim=-1)[: len(batch)].cpu().numpy())
         return states
 
     def text_states(self, texts: Sequence[str]) -> list[State]:
@@ -163,10 +164,11 @@ class SgrafScorer:
     def _word_states(self, model: Sgraf, words: Vocabulary, texts: Sequence[str]) -> list[State]:
         tokens = [words.encode(split_words(lower_ascii(text))) for text in texts]
         states: dict[int, State] = {}
-        for rows in batches_by_length([len(ids) for ids in tokens], self._forward.batch_size):
+        for rows in self._forward.batches([len(ids) for ids in tokens]):
             ids, lengths = pad_ids([tokens[row] for row in rows], self._forward.device)
             with self._forward.passes():
-                padded = model.text(ids, lengths).float().cpu().numpy()
+                padded = model.text(self._forward.filled(ids), self._forward.filled(lengths))
+            padded = padded.float().cpu().numpy()
             states.update((int(row), padded[n, : len(tokens[row])]) for n, row in enumerate(rows))
         return [states[row] for row in range(len(texts))]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.encoders.checkpoint import Weights
+from engine.encoders.weights import Weights
 from engine.errors import InputError
 
 # in the checkpoint, base.0 and base.1 are the stem; these keys are the stages

@@ -19,7 +19,6 @@ from engine.encoders.device import arithmetic
 from engine.encoders.forward import (
     Forward,
     Rows,
-    batches_by_length,
     open_forward,
     pad_features,
     pad_ids,
@@ -146,27 +145,29 @@ class VseInftyEncoder:
         return unit_rows(len(texts), self.dim, "text", self._text_vectors(tokens))
 
     def _feature_vectors(self, images: Sequence[NDArray[np.float32]]) -> Iterator[tuple[Rows, Tensor]]:
-        for rows in batches_by_length([len(image) for image in images], self._forward.batch_size):
+        for rows in self._forward.batches([len(image) for image in images]):
             features, lengths = pad_features([images[row] for row in rows], self._forward.device)
             with self._forward.passes():
-                vectors = normalised(self._model.head(features, lengths).vectors)
+                output = self._model.head(self._forward.filled(features), self._forward.filled(lengths))
+                vectors = normalised(output.vectors)[: len(rows)]
             yield rows, vectors
 
     def _pixel_vectors(self, images: Sequence[Tensor]) -> Iterator[tuple[Rows, Tensor]]:
         size = self._forward.batch_size
         for start in range(0, len(images), size):
-            pixels = torch.stack(list(images[start : start + size])).to(self._forward.device)
+            pixels = torch.stack(list(images[start : start + size]))
             with self._forward.passes():
-                cells = self._model.grid_cells(pixels)
+                cells = self._model.grid_cells(self._forward.filled(pixels).to(self._forward.device))
                 lengths = torch.full((len(cells),), cells.shape[1])
-                vectors = normalised(self._model.head(cells, lengths).vectors)
+                vectors = normalised(self._model.head(cells, lengths).vectors)[: len(pixels)]
             yield np.arange(start, start + len(pixels)), vectors
 
     def _text_vectors(self, tokens: Sequence[list[int]]) -> Iterator[tuple[Rows, Tensor]]:
-        for rows in batches_by_length([len(ids) for ids in tokens], self._forward.batch_size):
+        for rows in self._forward.batches([len(ids) for ids in tokens]):
             ids, lengths = pad_ids([tokens[row] for row in rows], self._forward.device)
             with self._forward.passes():
-                vectors = normalised(self._model.text(ids, lengths).vectors)
+                output = self._model.text(self._forward.filled(ids), self._forward.filled(lengths))
+                vectors = normalised(output.vectors)[: len(rows)]
             yield rows, vectors
 
     def _check_lengths(self, texts: Sequence[str], tokens: Sequence[list[int]]) -> None:

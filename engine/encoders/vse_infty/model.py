@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.encoders.bert import Bert, BertSizes, attention_mask, read_bert_sizes
-from engine.encoders.checkpoint import Weights, listed_weights, published_options, read_checkpoint
+from engine.encoders.checkpoint import listed_weights, published_options, read_checkpoint
 from engine.encoders.recurrent import GruSizes, mean_of_directions, read_gru_sizes, run_gru
 from engine.encoders.vse_infty.backbone import Backbone, BackboneSizes, read_backbone_sizes
 from engine.encoders.vse_infty.pooling import Pooling, PoolingSizes, read_pooling_sizes
+from engine.encoders.weights import Weights
 from engine.errors import InputError
 
 FAMILY = "vse_infty"

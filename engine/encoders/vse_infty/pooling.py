@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from engine.encoders.checkpoint import Weights
 from engine.encoders.recurrent import GruSizes, mean_of_directions, read_gru_sizes, run_gru
+from engine.encoders.weights import Weights
 
 _TEMPERATURE = 0.1
 _LOWEST = -10000.0  # of a padded place: behind every value in the order, and no weight after the softmax

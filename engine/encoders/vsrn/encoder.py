@@ -16,7 +16,6 @@ from engine.encoders.device import arithmetic
 from engine.encoders.forward import (
     Forward,
     Rows,
-    batches_by_length,
     open_forward,
     pad_features,
     pad_ids,
@@ -132,21 +131,21 @@ class VsrnEncoder:
     ) -> Iterator[tuple[Rows, Tensor]]:
         """A batch has one number of regions: padding would change the result."""
         counts = [len(image) for image in images]
-        for rows in batches_by_length(counts, self._forward.batch_size, equal=True):
+        for rows in self._forward.batches(counts, equal=True):
             features, _ = pad_features([images[row] for row in rows], self._forward.device)
             with self._forward.passes():
-                vectors = model.finish(model.image(features).vectors)
-            yield rows, vectors
+                vectors = model.finish(model.image(self._forward.filled(features)).vectors)
+            yield rows, vectors[: len(rows)]
 
     def _text_vectors(
         self, model: Vsrn, words: Vocabulary, texts: Sequence[str]
     ) -> Iterator[tuple[Rows, Tensor]]:
         tokens = [words.encode(split_words(lower_ascii(text))) for text in texts]
-        for rows in batches_by_length([len(ids) for ids in tokens], self._forward.batch_size):
+        for rows in self._forward.batches([len(ids) for ids in tokens]):
             ids, lengths = pad_ids([tokens[row] for row in rows], self._forward.device)
             with self._forward.passes():
-                vectors = model.finish(model.text(ids, lengths))
-            yield rows, vectors
+                vectors = model.finish(model.text(self._forward.filled(ids), self._forward.filled(lengths)))
+            yield rows, vectors[: len(rows)]
 
 
 def _fingerprint(request: EncoderRequest, models: Sequence[Vsrn], words: Sequence[Vocabulary]) -> str:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from engine.encoders.checkpoint import Weights, listed_weights, published_options, read_checkpoint
+from engine.encoders.checkpoint import listed_weights, published_options, read_checkpoint
 from engine.encoders.recurrent import GruSizes, read_gru_sizes, run_gru
+from engine.encoders.weights import Weights
 from engine.errors import InputError
 
 FAMILY = "vsrn"

@@ -197,12 +197,12 @@ def test_weights_must_fit(tiny_model: Path) -> None:
     tensors = weights_of(tiny_model)
     name = "visual.conv1.weight"
     changed: list[tuple[dict[str, torch.Tensor], str]] = [
-        ({k: v for k, v in tensors.items() if k != name}, f"lacks {name}"),
-        ({**tensors, "visual.extra": torch.zeros(1)}, "also has visual.extra"),
-        ({**tensors, name: tensors[name][:-1].clone()}, f"{name} has the shape"),
-        ({**tensors, name: tensors[name].to(torch.int8)}, f"{name} is torch.int8"),
-        ({**tensors, name: torch.full_like(tensors[name], float("nan"))}, f"{name} holds NaN"),
-        ({**tensors, "positional_embedding": torch.zeros(77, 16)}, "positional_embedding has the shape"),
+        ({k: v for k, v in tensors.items() if k != name}, f"key '{name}' is missing"),
+        ({**tensors, "visual.extra": torch.zeros(1)}, "key 'visual.extra' (shape [1]) is not expected"),
+        ({**tensors, name: tensors[name][:-1].clone()}, f"key '{name}' has shape"),
+        ({**tensors, name: tensors[name].to(torch.int8)}, f"key '{name}' is torch.int8"),
+        ({**tensors, name: torch.full_like(tensors[name], float("nan"))}, f"key '{name}' holds NaN"),
+        ({**tensors, "positional_embedding": torch.zeros(77, 16)}, "key 'positional_embedding' has shape"),
     ]
     for content, words in changed:
         save_file(content, tiny_model / "open_clip_model.safetensors")
@@ -251,7 +251,7 @@ def test_a_cut_off_checkpoint_is_named(tiny_model: Path, kind: str) -> None:
         file.write_bytes(whole[:size])
         message = line(lambda: local(tiny_model))
         assert str(file) in message
-        assert "cut off" in message or "0 bytes" in message
+        assert "cut off" in message or "0 bytes" in message, message
 
 
 def test_a_tokenizer_that_came_with_code_is_refused(tiny_model: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from engine.encoders.open_clip_text import STEP, by_length, encode_text, is_causal, needed_lengths
+from engine.encoders.forward import batches_by_length
+from engine.encoders.open_clip_text import STEP, encode_text, is_causal, needed_lengths
 
 CONTEXT, VOCABULARY = 40, 64
 EOS = VOCABULARY - 1  # the largest id, as in CLIP's own vocabulary
@@ -42,8 +43,9 @@ def test_cut_texts_are_encoded_as_whole_ones(text: dict[str, object]) -> None:
     texts = tokens([2, 3, STEP - 1, STEP, STEP + 1, 17, CONTEXT - 1, CONTEXT])
     whole = normalize(clip.encode_text(texts), dim=-1)
     seen = []
-    for length, numbers in by_length(needed_lengths(clip, texts)):
-        cut = normalize(encode_text(clip, texts[numbers, :length]), dim=-1)
+    lengths = needed_lengths(clip, texts).tolist()
+    for numbers in batches_by_length(lengths, len(texts), equal=True):
+        cut = normalize(encode_text(clip, texts[numbers, : lengths[numbers[0]]]), dim=-1)
         assert torch.allclose(cut, whole[numbers], atol=1e-6, rtol=0)
         seen += numbers.tolist()
     assert sorted(seen) == list(range(len(texts)))

@@ -305,3 +305,33 @@ def test_bf16_stays_near_fp32(specs: dict[str, str], features: MakeFeatures) -> 
         images = inputs_of(full, features)
         cosines = (full.encode_images(images) * half.encode_images(images)).sum(axis=1)
         assert cosines.min() > math.cos(0.2)
+
+
+# VSRN's four graph layers with random weights leave the range of fp16
+HALF = [(name, p) for name in ENCODERS for p in ("bf16", "fp16") if p == "bf16" or "vsrn" not in name]
+
+
+@pytest.mark.parametrize(("name", "precision"), HALF)
+def test_in_half_precision_a_row_does_not_depend_on_what_is_beside_it(
+    specs: dict[str, str], features: MakeFeatures, name: str, precision: str
+) -> None:
+    """One item alone goes through the model in `batch_size` rows; the kernels are then those of any batch."""
+    encoder = open_encoder(specs[name], device="cpu", batch_size=4, precision=precision)
+    raw = pictures() if encoder.reads == "images" else features(4, 3, 6)
+    images = [encoder.prepare_image(item) for item in raw]
+    rows, texts = encoder.encode_images(images), encoder.encode_texts(TEXTS)
+    seen: list[int] = []
+
+    def note(module: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
+        if isinstance(module, torch.nn.Linear | torch.nn.Conv2d | torch.nn.Embedding):
+            seen.append(len(inputs[0]))
+
+    with torch.nn.modules.module.register_module_forward_pre_hook(note):
+        for encode, items, wanted in (
+            (encoder.encode_images, images, rows),
+            (encoder.encode_texts, TEXTS, texts),
+        ):
+            for n, item in enumerate(items):
+                seen.clear()
+                np.testing.assert_array_equal(encode([item])[0], wanted[n])
+                assert max(seen) == 4
