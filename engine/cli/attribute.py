@@ -6,14 +6,16 @@ from pathlib import Path
 
 import click
 
+from engine.cli.paths import PATH
+
 
 @click.command("attribute")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
+@click.argument("paths", nargs=-1, required=True, type=PATH, metavar="DIR...")
 @click.option(
     "--store",
     "store_file",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="STORE.h5",
     help="A store that holds the variants; any checkpoint's.",
 )
@@ -32,7 +34,7 @@ import click
 )
 @click.option("--originals", is_flag=True, help="In data formats, a record for every original as well.")
 @click.option("--format", "format_name", metavar="NAME", help="table, markdown, csv, json, latex or parquet.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead.")
+@click.option("--out", type=PATH, metavar="FILE", help="Write there instead.")
 @click.option("--force", is_flag=True, help="Replace FILE.")
 def command(
     paths: tuple[Path, ...],
@@ -52,7 +54,7 @@ def command(
     originals are lost to none, some or all of the checkpoints. Names are ranked by the lower bound of their
     interval, so that rare ones do not lead by chance.
     """
-    from engine.cli.output import deliver
+    from engine.cli.output import deliver, files_of, output_file
     from engine.evaluate.collection import collect_runs
     from engine.report.attribution import Attribution
     from engine.report.console import ConsoleProgress
@@ -60,9 +62,11 @@ def command(
     from engine.store.reader import open_store
 
     name = choose_format(format_name, out)
+    found = collect_runs(paths)
+    place = output_file(out, force=force, inputs=files_of(found))
     with open_store(store_file) as store:
         report = Attribution.of(
-            collect_runs(paths),
+            found,
             store,
             variants=variants,
             dimensions=dimensions,
@@ -71,4 +75,4 @@ def command(
             originals=originals,
             progress=ConsoleProgress(),
         )
-    deliver(report, name, out, force=force)
+    deliver(report, name, place)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from engine.cli.paths import PATH
 from engine.errors import InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -48,7 +49,7 @@ def output_options(function: Command) -> Command:
         click.option(
             "--json",
             "file",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=PATH,
             help="Write the measurements here; a Markdown table and pictures (PNG, SVG) beside it.",
         ),
         click.option(

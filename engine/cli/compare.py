@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from engine.cli.paths import PATH
 from engine.errors import InputError
 
 
 @click.command("compare")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
+@click.argument("paths", nargs=-1, required=True, type=PATH, metavar="DIR...")
 @click.option("--sort", metavar="METRIC", help="Best first under each variant: drop_rate, recall@1, ...")
 @click.option("--intervals", is_flag=True, help="Show the 95% intervals of single runs.")
 @click.option(
@@ -19,7 +20,7 @@ from engine.errors import InputError
     metavar="NAME",
     help="table, markdown, csv, json, latex or parquet. Default: by the ending of FILE, else table.",
 )
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead.")
+@click.option("--out", type=PATH, metavar="FILE", help="Write there instead.")
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @click.option("--against", metavar="PAPER", help="rococo or brittleness: published figures side by side.")
 @click.option(
@@ -46,7 +47,7 @@ def command(
     Runs that differ in their seed only are averaged, their standard deviation is shown. CSV and Parquet hold
     every metric with its deviation and interval. All results must be of one corpus and one tie policy.
     """
-    from engine.cli.output import deliver
+    from engine.cli.output import deliver, files_of, output_file
     from engine.evaluate.collection import collect_runs
     from engine.report.grid import Report, choose_format
     from engine.report.leaderboard import Leaderboard, entries_of
@@ -58,12 +59,13 @@ def command(
     if against is not None and (sort is not None or intervals):
         raise InputError("--sort and --intervals belong to the leaderboard; leave them out or --against")
     found = collect_runs(paths)
+    place = output_file(out, force=force, inputs=files_of(found))
     report: Report = (
         Leaderboard.of(found, sort=sort, with_intervals=intervals)
         if against is None
         else SideBySide.of(entries_of(found), against, dict(map(parse_model, models)), dataset)
     )
-    deliver(report, name, out, force=force)
+    deliver(report, name, place)
 
 
 def parse_model(text: str) -> tuple[str, str]:

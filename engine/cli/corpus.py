@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from engine.cli import granularity
+from engine.cli.output import output_file, write_file
+from engine.cli.paths import PATH
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT, load_corpus
 from engine.corpus.registry import READERS
-from engine.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from engine.corpus.inspect import AdversarialFacts, ImageFacts, Inspection, SurfaceFacts
 
 SCHEMA = 1
+STANDARD_OUTPUT = Path("-")
 NAMES_SHOWN = 10
 BAR_WIDTH = 40
 MOST_WORKERS = 8
@@ -68,8 +70,8 @@ command.add_command(granularity.command)
 
 
 @command.command("inspect")
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("--images", type=click.Path(path_type=Path), help="Image folder; every image is then decoded.")
+@click.argument("path", type=PATH)
+@click.option("--images", type=PATH, help="Image folder; every image is then decoded.")
 @click.option(
     "--reader",
     metavar="NAME",
@@ -83,7 +85,9 @@ command.add_command(granularity.command)
     show_default=True,
     help=f"What is done to every text before counting: {', '.join(NORMALISATIONS)}.",
 )
-@click.option("--json", "json_file", metavar="FILE", help="Write everything as JSON too; - prints only that.")
+@click.option(
+    "--json", "json_file", type=PATH, metavar="FILE", help="Write everything as JSON too; - prints only that."
+)
 @click.option("--force", is_flag=True, help="Overwrite the JSON file.")
 def inspect_command(
     path: Path,
@@ -91,7 +95,7 @@ def inspect_command(
     reader: str | None,
     split: str,
     normalisation: str,
-    json_file: str | None,
+    json_file: Path | None,
     force: bool,
 ) -> None:
     """Say what the corpus file PATH holds, and what is odd about it.
@@ -104,19 +108,20 @@ def inspect_command(
     from engine.corpus.images import check_image_folder
     from engine.corpus.inspect import inspect_corpus
 
-    if json_file not in (None, "-") and Path(str(json_file)).exists() and not force:
-        raise InputError(f"--json {json_file}: the file exists; choose another name or add --force")
     if images is not None:
         check_image_folder(images)
     loaded = load_corpus(path, reader=reader, split=split, normalisation=normalisation)
+    json_only = json_file == STANDARD_OUTPUT
+    image_files = () if images is None else _image_files(loaded.corpus, images)
+    place = None if json_only else output_file(json_file, option="--json", force=force, inputs=image_files)
     files = None if images is None else _decode_all(loaded.corpus, images)
     inspection = inspect_corpus(loaded, files)
-    if json_file == "-":
+    if json_only:
         click.echo(_to_json(inspection))
         return
     _render(inspection)
-    if json_file is not None:
-        _write_json(Path(json_file), inspection)
+    if place is not None:
+        write_file(place, f"{_to_json(inspection)}\n".encode())
 
 
 def _to_json(inspection: Inspection) -> str:
@@ -126,12 +131,10 @@ def _to_json(inspection: Inspection) -> str:
     return json.dumps(record, indent=2)
 
 
-def _write_json(path: Path, inspection: Inspection) -> None:
-    from engine.outputs.atomic import write_atomically
-
-    text = _to_json(inspection) + "\n"
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    click.echo(f"wrote {path}", err=True)
+def _image_files(corpus: Corpus, folder: Path) -> Iterator[Path]:
+    """Where the images may lie: at their paths, or by their names."""
+    for image in corpus.images:
+        yield from (folder / image.file, folder / PurePosixPath(image.file).name)
 
 
 def _decode_all(corpus: Corpus, folder: Path) -> ImageFacts:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.cli.command_line import command_line
+from engine.cli.paths import PATH
 from engine.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ CORPUS = Path("corpus") / "captions.json"
 @click.command("demo")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=PATH,
     default=Path("itrstress-demo"),
     show_default=True,
     help="Folder for corpus, stores, run file and results; an interrupted demo goes on there.",

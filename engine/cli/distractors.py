@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from engine.cli.paths import PATH
 from engine.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from engine.store.schema import StoredDtype
     from engine.variants.variant import Modality
 
-FILE = click.Path(path_type=Path)
 MODALITIES: tuple[Modality, ...] = ("captions", "images")
 SHORT = 12
 
@@ -49,12 +49,12 @@ def command() -> None:
 
 
 @command.command("add")
-@click.argument("store_file", metavar="STORE.h5", type=FILE)
+@click.argument("store_file", metavar="STORE.h5", type=PATH)
 @click.option(
     "--from",
     "origin",
     required=True,
-    type=FILE,
+    type=PATH,
     metavar="PATH",
     help="A .npy or .fbin file of rows, a clip-retrieval folder, or another store of the same checkpoint.",
 )
@@ -107,7 +107,7 @@ def add_command(
 
 
 @command.command("synthesize")
-@click.argument("store_file", metavar="STORE.h5", type=FILE)
+@click.argument("store_file", metavar="STORE.h5", type=PATH)
 @click.option("--rows", "wanted", required=True, metavar="N", help=ROWS_HELP)
 @click.option("--like", required=True, metavar="SET", help="The set to imitate, such as captions/original.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the draws.")
@@ -188,7 +188,7 @@ def name_from(path: Path) -> str:
 
 
 @command.command("list")
-@click.argument("store_file", metavar="STORE.h5", type=FILE)
+@click.argument("store_file", metavar="STORE.h5", type=PATH)
 def list_command(store_file: Path) -> None:
     """List the distractor sets of STORE.h5, damaged ones and those of another checkpoint named as such."""
     from engine.cli.store import print_whole
@@ -247,7 +247,7 @@ def sets_table(rows: Sequence[tuple[str, ...]]) -> Any:
 
 
 @command.command("remove")
-@click.argument("store_file", metavar="STORE.h5", type=FILE)
+@click.argument("store_file", metavar="STORE.h5", type=PATH)
 @click.argument("label", metavar="SET")
 def remove_command(store_file: Path, label: str) -> None:
     """Remove the distractor set SET, such as captions/laion, of STORE.h5."""

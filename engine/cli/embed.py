@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.cli.command_line import command_line
+from engine.cli.paths import PATH, named_files
 from engine.corpus.images import check_image_folder
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder
     from engine.store.embed import EmbedReport, SetCount
 
-PATH = click.Path(path_type=Path)
 MOST_WORKERS = 8
 LINES_OF_PROGRESS = 10
 WIDEST = 1000  # characters of a table
@@ -128,8 +128,10 @@ def command(
     from engine.encoders.registry import open_encoder
     from engine.store.embed import UnreadableImagesError, embed
     from engine.store.image_source import open_source
+    from engine.store.place import check_store_place
     from engine.variants.registry import make_variant
 
+    check_store_place(out, "--out", named_files(click.get_current_context(), "--out"))
     if image_folder is not None:
         check_image_folder(image_folder)
     corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)

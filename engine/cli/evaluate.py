@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from engine.cli.command_line import command_line
+from engine.cli.paths import PATH, named_files
 from engine.errors import InputError, unknown_name
 from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED, Resampling
 from engine.evaluate.ties import DEFAULT_POLICY, POLICIES
@@ -17,7 +18,7 @@ BOTH = "both"
 
 
 @click.command("evaluate")
-@click.argument("store_file", type=click.Path(path_type=Path), metavar="STORE.h5")
+@click.argument("store_file", type=PATH, metavar="STORE.h5")
 @click.option(
     "--variant",
     "variants",
@@ -59,7 +60,7 @@ BOTH = "both"
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Folder for results.json and the per-query Parquet files.",
 )
@@ -77,7 +78,7 @@ BOTH = "both"
 @click.option("--ranked", is_flag=True, help="Add set recall and DCG@10; one more search a run.")
 @click.option(
     "--relevance",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="OTHER.h5",
     help="With --ranked: the store whose cosines are DCG's relevance. Default: STORE.h5 itself.",
 )
@@ -131,7 +132,10 @@ def command(
     with ExitStack() as stack:
         store = stack.enter_context(open_store(store_file))
         other = None if relevance is None else stack.enter_context(open_store(relevance))
-        folder = None if out is None else stack.enter_context(output_folder(out, RESULTS_FILE, force=force))
+        folder = None
+        if out is not None:
+            inputs = named_files(ctx, "--out")
+            folder = stack.enter_context(output_folder(out, RESULTS_FILE, force=force, inputs=inputs))
         results = evaluate_store(
             store,
             variants or None,

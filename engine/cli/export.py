@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from engine.cli.paths import PATH
 from engine.errors import InputError, unknown_name
 
 BOTH = "both"
@@ -19,8 +20,8 @@ def command() -> None:
 
 
 @command.command("trec")
-@click.argument("store_file", type=click.Path(path_type=Path), metavar="STORE.h5")
-@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder to fill.")
+@click.argument("store_file", type=PATH, metavar="STORE.h5")
+@click.option("--out", required=True, type=PATH, metavar="DIR", help="Folder to fill.")
 @click.option("--variant", "variants", multiple=True, metavar="NAME", help="Besides none; repeatable.")
 @click.option("--direction", default=BOTH, show_default=True, metavar="NAME", help="i2t, t2i or both.")
 @click.option("--depth", default="100", show_default=True, metavar="N", help="Rows a query, or all.")
@@ -57,7 +58,7 @@ def trec_command(
     with open_store(store_file) as store:
         check_variants(store, variants, directions)
         last = f"{run_name(None, directions[-1])}.qrels"
-        with output_folder(out, last, force=force) as folder:
+        with output_folder(out, last, force=force, inputs=[store_file]) as folder:
             for one in directions:
                 search = DirectionSearch(store, one, backend=backend, progress=ConsoleProgress())
                 known = variant_sets(store, one)
@@ -76,18 +77,18 @@ def parse_depth(text: str) -> int | None:
 
 
 @command.command("runs")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
+@click.argument("paths", nargs=-1, required=True, type=PATH, metavar="DIR...")
 @click.option(
     "--out",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Ending in .parquet, .csv or .json.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 def runs_command(paths: tuple[Path, ...], out: Path, force: bool) -> None:
     """Write all runs as one flat table, one row a run: pandas.read_parquet reads it as it is."""
-    from engine.cli.output import deliver
+    from engine.cli.output import deliver, files_of, output_file
     from engine.evaluate.collection import collect_runs
     from engine.report.export import RunTable
     from engine.report.grid import FORMATS
@@ -96,20 +97,23 @@ def runs_command(paths: tuple[Path, ...], out: Path, force: bool) -> None:
     if name is None:
         endings = ", ".join(FORMATS[one].ending for one in DATA_FORMATS)
         raise InputError(f"--out {out}: ends in {out.suffix!r}, expected one of {endings}")
-    deliver(RunTable(collect_runs(paths)), name, out, force=force)
+    found = collect_runs(paths)
+    deliver(RunTable(found), name, output_file(out, force=force, inputs=files_of(found)))
 
 
 @command.command("clip-benchmark")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
-@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder to fill.")
+@click.argument("paths", nargs=-1, required=True, type=PATH, metavar="DIR...")
+@click.option("--out", required=True, type=PATH, metavar="DIR", help="Folder to fill.")
 @click.option("--force", is_flag=True, help="Replace files in DIR.")
 def clip_benchmark_command(paths: tuple[Path, ...], out: Path, force: bool) -> None:
     """Write clean retrieval in the layout of CLIP_benchmark's results, a JSON file a checkpoint."""
+    from engine.cli.output import files_of
     from engine.evaluate.collection import collect_runs
     from engine.outputs.atomic import output_folder
     from engine.report.export import clip_benchmark_files, write_texts
 
-    files = clip_benchmark_files(collect_runs(paths))
-    with output_folder(out, max(files), force=force) as folder:
+    found = collect_runs(paths)
+    files = clip_benchmark_files(found)
+    with output_folder(out, max(files), force=force, inputs=files_of(found)) as folder:
         write_texts(files, folder)
     click.echo(f"written: {out}")

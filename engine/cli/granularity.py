@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from engine.cli.paths import PATH
 from engine.corpus.read import DEFAULT_SPLIT, load_corpus
 from engine.corpus.registry import READERS
 
@@ -29,7 +30,7 @@ class Column:
 
 
 @click.command("granularity")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, type=PATH, metavar="PATH...")
 @click.option(
     "--reader",
     metavar="NAME",

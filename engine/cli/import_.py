@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.cli.command_line import command_line
+from engine.cli.paths import PATH, named_files
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
 from engine.corpus.registry import READERS
@@ -19,12 +20,10 @@ if TYPE_CHECKING:
     from engine.corpus.corpus import Corpus
     from engine.store.importer import ImportedSet
 
-EXISTING = click.Path(path_type=Path)
-
 
 @click.command("import")
-@click.option("--images", type=EXISTING, metavar="A.npy", help="Image embeddings, rows in corpus order.")
-@click.option("--captions", type=EXISTING, metavar="B.npy", help="Caption embeddings, rows in corpus order.")
+@click.option("--images", type=PATH, metavar="A.npy", help="Image embeddings, rows in corpus order.")
+@click.option("--captions", type=PATH, metavar="B.npy", help="Caption embeddings, rows in corpus order.")
 @click.option(
     "--variant",
     "variants",
@@ -35,14 +34,14 @@ EXISTING = click.Path(path_type=Path)
 @click.option(
     "--clip-retrieval",
     "clip_retrieval",
-    type=EXISTING,
+    type=PATH,
     metavar="DIR",
     help="A clip-retrieval folder (img_emb, text_emb, metadata) instead of --images and --captions.",
 )
 @click.option(
     "--corpus",
     "corpus_file",
-    type=EXISTING,
+    type=PATH,
     metavar="FILE",
     help="The captioned image set the rows belong to.",
 )
@@ -56,7 +55,7 @@ EXISTING = click.Path(path_type=Path)
     help=f"What was done to every text before it was encoded: {', '.join(NORMALISATIONS)}.",
 )
 @click.option("--model", required=True, metavar="NAME", help="What to call the model in results.")
-@click.option("--out", required=True, type=EXISTING, metavar="STORE.h5", help="The store to write.")
+@click.option("--out", required=True, type=PATH, metavar="STORE.h5", help="The store to write.")
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float16"]),
@@ -84,7 +83,11 @@ def command(
     Rows are L2-normalised on the way in (in float64) and checked against the corpus. The store appears when
     it is whole; an import that fails leaves nothing behind.
     """
-    from engine.store.importer import import_store
+    from engine.store.importer import check_new, import_store
+    from engine.store.place import check_store_place
+
+    target = check_store_place(out, "--out", named_files(click.get_current_context(), "--out"))
+    check_new(target, out, force=force)
 
     corpus = None
     if corpus_file is not None:

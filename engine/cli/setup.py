@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from engine.cli.paths import PATH
+
 
 @click.group("setup")
 def command() -> None:
@@ -17,7 +19,7 @@ def command() -> None:
     "--from",
     "source",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A WordNet 3.0 database folder, such as /usr/share/wordnet of Debian's wordnet-base and "
     "wordnet-sense-index.",
 )

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from engine.cli.paths import PATH
+
 
 @click.command("significance")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
+@click.argument("paths", nargs=-1, required=True, type=PATH, metavar="DIR...")
 @click.option(
     "--metric",
     "names",
@@ -28,7 +30,7 @@ import click
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--format", "format_name", metavar="NAME", help="table, markdown, csv, json, latex or parquet.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write there instead.")
+@click.option("--out", type=PATH, metavar="FILE", help="Write there instead.")
 @click.option("--force", is_flag=True, help="Replace FILE.")
 def command(
     paths: tuple[Path, ...],
@@ -46,7 +48,7 @@ def command(
     Intervals and tests treat an image with all its captions as one unit; p-values are corrected by Holm's
     method over all rows.
     """
-    from engine.cli.output import deliver
+    from engine.cli.output import deliver, files_of, output_file
     from engine.evaluate.bootstrap import Resampling
     from engine.evaluate.collection import collect_runs
     from engine.report.console import ConsoleProgress
@@ -54,12 +56,14 @@ def command(
     from engine.report.grid import choose_format
 
     name = choose_format(format_name, out)
+    found = collect_runs(paths)
+    place = output_file(out, force=force, inputs=files_of(found))
     report = Differences.of(
-        collect_runs(paths),
+        found,
         names or DEFAULT_METRICS,
         reference,
         Resampling(resamples, seed),
         flips,
         ConsoleProgress(),
     )
-    deliver(report, name, out, force=force)
+    deliver(report, name, place)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from engine.cli.paths import PATH
 from engine.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def command() -> None:
 
 
 @command.command("inspect")
-@click.argument("path", metavar="STORE.h5", type=click.Path(path_type=Path))
+@click.argument("path", metavar="STORE.h5", type=PATH)
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Read all rows, check them.")
 def inspect_command(path: Path, verify: bool) -> None:
     """Say what STORE.h5 holds: sets, rows, completion, fingerprints, sizes, and whether all checksums hold.

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.cli.command_line import command_line
+from engine.cli.paths import PATH
 
 if TYPE_CHECKING:
     from engine.evaluate.results import Results
 
 
 @click.command("sweep")
-@click.argument("run_file", type=click.Path(path_type=Path), metavar="RUN.yaml")
+@click.argument("run_file", type=PATH, metavar="RUN.yaml")
 @click.option("--force", is_flag=True, help="Replace stores and results that are of something else.")
 @click.option(
     "--check",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -59,6 +59,7 @@ def output_folder(out: Path, last: str, *, force: bool, inputs: Iterable[Path] =
     at the end for a file that is one of the `inputs`.
     """
     target = check_output_folder(out, "--out")
+    read = list(inputs)
     made = make_folder(target)
     staging = target / PARTIAL
     try:
@@ -73,14 +74,14 @@ def output_folder(out: Path, last: str, *, force: bool, inputs: Iterable[Path] =
             try:
                 make_folder(staging)
                 yield staging
-                publish(staging, target, last, inputs)
+                publish(staging, target, last, read)
             finally:
                 clear(staging)
     finally:
         remove_empty(made)
 
 
-def publish(staging: Path, out: Path, last: str, inputs: Iterable[Path]) -> None:
+def publish(staging: Path, out: Path, last: str, inputs: Sequence[Path]) -> None:
     """Move the files of one folder into another, `last` at the end. Raises `InputError` when it cannot be."""
     files = sorted(staging.iterdir(), key=lambda file: (file.name == last, file.name))
     places = {file: place_of(out / file.name) for file in files}

@@ -32,11 +32,16 @@ class OutputFile:
                 raise there_already(path, option)
         return cls(path, option, force)
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is written straight into."""
+        return is_stream(self.path)
+
     def write(self, data: bytes) -> None:
         """Write it. Raises `InputError` when the system does not let it be written, and when something has
         come to be there meanwhile and `force` was not given.
         """
-        if is_stream(self.path):
+        if self.is_stream:
             write_stream(self.path, data, self.option)
             return
         write_atomically(self.path, lambda to: to.write_bytes(data), option=self.option, force=self.force)

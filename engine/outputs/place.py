@@ -56,6 +56,8 @@ def place_of(path: Path, option: str = "") -> Path:
 
 def check_not_an_input(target: Path, path: Path, inputs: Iterable[Path], option: str = "") -> None:
     """Raise `InputError` when the target of an output is, under any name, one of the files read for it."""
+    if not target.exists():
+        return
     for one in inputs:
         if is_same(target, one):
             raise InputError(

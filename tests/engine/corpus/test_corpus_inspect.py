@@ -179,7 +179,7 @@ def test_json_holds_every_fact_and_is_not_overwritten(
     target = pictures / "out.json"
     target.write_text("mine")
     assert run([*arguments, "--json", str(target)]) == 2
-    assert "the file exists; choose another name or add --force" in capsys.readouterr().err
+    assert "there already; name another file, or --force replaces it" in capsys.readouterr().err
     assert target.read_text() == "mine"
     assert run([*arguments, "--json", str(target), "--force"]) == 0
     capsys.readouterr()
