@@ -1,7 +1,8 @@
 """The families of variants, and the way from a spec string to a `Variant`.
 
 Grammar: ``name[:positional...][:key=value...]``, for instance ``mix:0.9:seed=1``. A family whose one
-parameter is a path (``rococo:FILE``) takes the rest of the string, colons included. A new family is one new
+parameter is a path (``rococo:FILE``) takes the rest of the string, colons included; a path that is one
+parameter of several (``concepts=FILE``) goes on to the next ``key=``. A new family is one new
 file in `engine.variants.families`; nothing else needs to know it.
 """
 
@@ -76,7 +77,26 @@ def variant_families() -> Mapping[str, Family]:
 
 
 def make_variant(spec: str) -> Variant:
-    """The variant that `spec` describes.
+    """The variant that `spec` describes. Raises `InputError` as `parse_spec`."""
+    chosen, arguments = parse_spec(spec)
+    return chosen.make(**arguments)
+
+
+def split_specs(text: str) -> list[str]:
+    """The specs of a list with commas; a path (``rococo:FILE``) keeps those that no family's name follows."""
+    known = variant_families()
+    specs: list[str] = []
+    for part in text.split(","):
+        before = known.get(specs[-1].partition(":")[0]) if specs else None
+        if before is not None and before.whole_rest and part.partition(":")[0] not in known:
+            specs[-1] += f",{part}"
+        else:
+            specs.append(part)
+    return specs
+
+
+def parse_spec(spec: str) -> tuple[Family, Mapping[str, Any]]:
+    """The family that `spec` names, and the value of each of its parameters.
 
     Raises `InputError` (one line, with the nearest valid name) for an unknown family or parameter, a missing,
     repeated or surplus one, or a value that the parameter does not take.
@@ -87,7 +107,7 @@ def make_variant(spec: str) -> Variant:
         raise unknown_name("variant", name, known)
     chosen = known[name]
     parts = ([rest] if rest else []) if chosen.whole_rest else (rest.split(":") if rest else [])
-    return chosen.make(**_arguments(spec, chosen, parts))
+    return chosen, _arguments(spec, chosen, parts)
 
 
 def _arguments(spec: str, chosen: Family, parts: Sequence[str]) -> dict[str, Any]:
