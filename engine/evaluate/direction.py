@@ -20,8 +20,10 @@ from engine.evaluate.metrics import Outcome
 from engine.evaluate.outcomes import Answered, Asked, base_search_of, outcomes_table
 from engine.evaluate.progress import Advance, Progress, Silent
 from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, Run
-from engine.evaluate.search import DEFAULT_DEPTH, BaseSearch, VariantSearch, search_base, search_variant
+from engine.evaluate.search import DEFAULT_DEPTH, BaseSearch, VariantSearch
 from engine.evaluate.sets import no_such_variant, run_key, variant_sets
+from engine.evaluate.stages.embedded import EmbeddedStage
+from engine.evaluate.stages.stage import LOAD, SEARCH_BASE, SEARCH_VARIANT, Stage
 from engine.evaluate.ties import DEFAULT_POLICY, Standing, TiePolicy, Top, tie_policy
 from engine.stopwatch import Stopwatch
 from engine.store.reader import Store
@@ -32,8 +34,7 @@ from indexes.registry import open_backend
 from indexes.streaming import STREAMED, open_limited
 
 UNDEFINED = {metrics.DROP_RATE: "recall@1 without the variant is 0"}
-LOAD, SEARCH_BASE, SEARCH_VARIANT, METRICS = "load", "search base", "search variant", "metrics"
-SEARCH_DISTRACTORS = "search distractors"
+METRICS, SEARCH_DISTRACTORS = "metrics", "search distractors"
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,9 @@ def check_changed(items: Items) -> None:
 class Found:
     """All that was searched for one variant (or none); its runs among any number of distractors follow.
 
-    `queries` ask in `base`, `variant` and `crowds`. `before` and `crowds_before` are what the queries'
-    original forms find, the same objects where the queries are those. `crowds` have an entry a size.
+    `queries` ask in `base`, `variant` and `crowds`; `base` are the originals in a gallery with the variant's
+    items. `before` and `crowds_before` are what the queries' original forms find without the variant, the
+    same objects where that is the same. `crowds` have an entry a size.
     """
 
     queries: Queries
@@ -161,9 +163,19 @@ class DirectionSearch:
         return self.store.load("images", ORIGINAL).ids
 
     @cached_property
+    def embedded(self) -> EmbeddedStage:
+        """The search by embeddings."""
+        return EmbeddedStage(self.gallery, self.open, self.watched, self.depth)
+
+    @cached_property
+    def stage(self) -> Stage:
+        """How items get their scores."""
+        return self.embedded
+
+    @property
     def base_backend(self) -> SearchBackend:
         """The originals' shard, opened."""
-        return self.open(self.gallery, "original")
+        return self.embedded.backend
 
     def open(self, items: Items, origin: Origin) -> SearchBackend:
         """Open a shard of the gallery, and remember which backend and device it got."""
@@ -186,14 +198,13 @@ class DirectionSearch:
         """The base search, done when first asked for."""
         if self._base is None:
             with watch.stage(LOAD):
-                backend, queries = self.base_backend, self.queries
-            with watch.stage(SEARCH_BASE):
-                self._base = self.search_originals(queries, backend)
+                queries = self.queries
+            self._base = self.stage.originals(queries, watch, SEARCH_BASE)
         return self._base
 
-    def watched(self, name: str, queries: int) -> AbstractContextManager[Advance]:
-        """The progress of one search."""
-        return self.progress.task(f"{self.direction} {name}", queries, "queries")
+    def watched(self, name: str, total: int, unit: str = "queries") -> AbstractContextManager[Advance]:
+        """The progress of one piece of work."""
+        return self.progress.task(f"{self.direction} {name}", total, unit)
 
     def crowds(self, queries: Queries, base: BaseSearch, watch: Stopwatch) -> Mapping[int, Crowd]:
         """The distractors seen from some queries, at every size, none included."""
@@ -212,11 +223,6 @@ class DirectionSearch:
         if self._crowds is None:
             self._crowds = self.crowds(self.queries, self.base(watch), watch)
         return self._crowds
-
-    def search_originals(self, queries: Queries, backend: SearchBackend) -> BaseSearch:
-        """Search the originals for some queries."""
-        with self.watched(queries.items.name, len(queries)) as advance:
-            return search_base(queries, self.gallery, backend, depth=self.depth, advance=advance)
 
     def run(self, variant: str | None, watch: Stopwatch, distractors: int = 0) -> tuple[Run, pa.Table]:
         """One run (its timings and outcomes file still empty) and its per-query outcomes.
@@ -254,22 +260,15 @@ class DirectionSearch:
     def find_gallery_variant(self, fakes: Items, record: VariantRecord, watch: Stopwatch) -> Found:
         """Search a variant's items, which stand beside the originals."""
         base, crowds = self.base(watch), self.crowds_of_originals(watch)
-        with watch.stage(LOAD):
-            backend = self.open(fakes, "adversarial")
-        with watch.stage(SEARCH_VARIANT), self.watched(fakes.name, len(self.queries)) as advance:
-            found = search_variant(
-                self.queries, base.positive.score, fakes, backend, depth=self.depth, advance=advance
-            )
-        return Found(self.queries, base, base, crowds, crowds, fakes, record, found)
+        together, found = self.stage.beside(self.queries, base, fakes, watch)
+        return Found(self.queries, together, base, crowds, crowds, fakes, record, found)
 
     def find_query_variant(self, items: Items, record: VariantRecord, watch: Stopwatch) -> Found:
         """Search for a variant's items, which ask in place of the queries they were made from."""
         originals, crowds = self.base(watch), self.crowds_of_originals(watch)
         with watch.stage(LOAD):
             queries, position = replaced_queries(self.queries, items)
-            backend = self.base_backend
-        with watch.stage(SEARCH_VARIANT):
-            found = self.search_originals(queries, backend)
+        found = self.stage.originals(queries, watch, SEARCH_VARIANT)
         return Found(
             queries=queries,
             base=found,
@@ -314,6 +313,7 @@ class DirectionSearch:
             outcomes=None,
             key=self.key(name, distractors),
             distractors=distractors,
+            stage=self.stage.record,
         )
 
     def key(self, variant: str | None, distractors: int = 0) -> dict[str, str]:
@@ -322,7 +322,7 @@ class DirectionSearch:
         if distractors:
             assert self.distractors is not None
             crowd = self.distractors.key(distractors)
-        return run_key(self.store, self.direction, variant, self.ties, crowd)
+        return run_key(self.store, self.direction, variant, self.ties, crowd) | dict(self.stage.key)
 
     def tabulate(self, found: Found, before: Valued, after: Valued, distractors: int) -> pa.Table:
         """The per-query outcomes."""

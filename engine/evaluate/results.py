@@ -83,6 +83,21 @@ class Bootstrap(Record):
     images: int
 
 
+class StageRecord(Record):
+    """What scored beside or instead of embeddings.
+
+    `kind` is "two-stage" (the best `k_test` of a query by its embedding are scored once more, `join` says
+    whether that score is added to the cosine or replaces it) or "pairs" (every pair has a score). `scorer`
+    and `fingerprint` name what scored.
+    """
+
+    kind: Literal["two-stage", "pairs"]
+    scorer: str
+    fingerprint: str
+    k_test: int | None = None
+    join: Literal["add", "replace"] | None = None
+
+
 class Run(Record):
     """Queries x gallery -> metrics, for one variant (None: none) and one direction.
 
@@ -95,7 +110,8 @@ class Run(Record):
     the other numbers that are compared. `left_out` counts what did not take part, by reason. `timings` are
     seconds by stage. `outcomes` names the Parquet file, relative to this one, and `outcomes_sha256` is of its
     bytes: it is read only with its run (`engine.evaluate.outcome_files`). `key` identifies everything the
-    outcome depends on (see `engine.evaluate.sets.run_key`).
+    outcome depends on (see `engine.evaluate.sets.run_key`). `stage` says what scored where it was not
+    embeddings alone.
     """
 
     variant: str | None
@@ -115,6 +131,7 @@ class Run(Record):
     key: dict[str, str]
     outcomes_sha256: str | None = None
     distractors: int = 0
+    stage: StageRecord | None = None
     intervals: dict[str, tuple[float, float]] = {}
     bootstrap: Bootstrap | None = None
 

@@ -1,0 +1,1 @@
+"""How a query and a gallery item get their score: by embeddings, or by a matching head on a shortlist."""
