@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.machine import describe_machine
+from bench.report import add_output, output_of
 from bench.vectors import unit
 from engine.corpus import read_rococo
 
@@ -136,8 +137,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time `itrstress evaluate` at the published size.")
     parser.add_argument("--rococo", type=Path, help="folder of the published caption files")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="write the measurements here")
+    add_output(parser)
     options = parser.parse_args()
+    output = output_of(parser, options)
     with tempfile.TemporaryDirectory(prefix="itrstress-bench-") as temporary:
         work = Path(temporary)
         if options.rococo:
@@ -151,12 +153,12 @@ def main() -> None:
             f"| {row.name} | {row.median_seconds:.1f} ({row.spread[0]:.1f} to {row.spread[1]:.1f}) "
             f"| {row.peak_rss_bytes / 2**20:.0f} MiB |"
         )
-    if options.json:
+    if output:
         document = {
             "machine": describe_machine(),
             "rows": [asdict(row) for row in measurements],
         }
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+        output.write(f"{json.dumps(document, indent=1)}\n".encode())
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from engine.errors import InputError
+from engine.outputs.file import OutputFile
 
 SCHEMA = 1
 PICTURES = (".png", ".svg")
@@ -105,36 +107,50 @@ def _curves(records: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def write_all(file: Path, found: Mapping[str, Any]) -> list[Path]:
+def places(file: Path, *, force: bool) -> dict[str, OutputFile]:
+    """Suffix -> the place for what `write_all` writes. Raises `InputError` as `OutputFile.at`."""
+    return {
+        suffix: OutputFile.at(file.with_suffix(suffix), "--json", force=force)
+        for suffix in (".json", ".md", *PICTURES)
+    }
+
+
+def write_all(at: Mapping[str, OutputFile], found: Mapping[str, Any]) -> list[Path]:
     """The JSON, and beside it the table and the pictures (with matplotlib); what was written."""
-    _replace(file, json.dumps(found, indent=1).encode() + b"\n")
-    table = file.with_suffix(".md")
-    _replace(table, markdown(found).encode())
-    return [file, table, *draw(file, found)]
+    texts = {".json": f"{json.dumps(found, indent=1)}\n", ".md": markdown(found)}
+    contents = {suffix: text.encode() for suffix, text in texts.items()} | draw(found)
+    for suffix, content in contents.items():
+        at[suffix].write(content)
+    return [at[suffix].path for suffix in contents]
 
 
-def would_write(file: Path) -> list[Path]:
-    """Every file that `write_all` may write."""
-    return [file, *(file.with_suffix(suffix) for suffix in (".md", *PICTURES))]
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Give a script `--json` and `--force`."""
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements here")
+    parser.add_argument("--force", action="store_true", help="replace FILE")
 
 
-def _replace(file: Path, content: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    Path(temporary).chmod(0o644)
-    Path(temporary).replace(file)
+def output_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> OutputFile | None:
+    """Where a script's `--json` goes, if it was given; ends the script when that is no place for a file."""
+    if options.json is None:
+        return None
+    try:
+        return OutputFile.at(options.json, "--json", force=options.force)
+    except InputError as error:
+        parser.error(str(error))
 
 
-def draw(file: Path, found: Mapping[str, Any]) -> list[Path]:
-    """Bars of the medians, with their spread, and the batch curves; nothing without matplotlib."""
+def draw(found: Mapping[str, Any]) -> dict[str, bytes]:
+    """Suffix -> picture: bars of the medians, with their spread, and the batch curves.
+
+    Empty without matplotlib.
+    """
     import io
 
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        return []
+        return {}
     records = found["rows"]
     curves = [record for record in records if "batches" in record]
     figure = Figure(figsize=(9, 1.5 + 0.35 * len(records)), layout="constrained")
@@ -154,10 +170,9 @@ def draw(file: Path, found: Mapping[str, Any]) -> list[Path]:
             axes.plot(sizes, list(record["batches"].values()), marker="o", label=record["name"])
         axes.set(xscale="log", yscale="log", xlabel="queries in a call", ylabel="queries a second")
         axes.legend()
-    written = []
+    pictures = {}
     for suffix in PICTURES:
         image = io.BytesIO()
         figure.savefig(image, format=suffix[1:], dpi=150)
-        written.append(file.with_suffix(suffix))
-        _replace(written[-1], image.getvalue())
-    return written
+        pictures[suffix] = image.getvalue()
+    return pictures

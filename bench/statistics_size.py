@@ -16,10 +16,10 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
+from bench.report import add_output, output_of
 from engine.evaluate.bootstrap import Resampling, bootstrap_intervals
 from engine.evaluate.metrics import CUTOFFS
 from engine.evaluate.sample import BASE_HIT, FOOLED, FOOLED_BY_OWN, HIT, RANK, Sample
@@ -54,8 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--runs", type=int, default=RUNS, help="how many runs (default %(default)s)")
     parser.add_argument("--resamples", type=int, default=1000, help="of each run (default %(default)s)")
-    parser.add_argument("--json", type=Path, help="write the figures there as well")
+    add_output(parser)
     options = parser.parse_args(arguments)
+    output = output_of(parser, options)
     wall = processor = 0.0
     intervals = 0
     for number in range(options.runs):
@@ -78,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{options.runs} runs, {options.resamples:,} resamples, {intervals:,} intervals: {wall:.1f} s wall, "
         f"{processor:.1f} s of processor time, {memory / 2**20:,.0f} MiB resident"
     )
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    if output:
+        output.write(f"{json.dumps(figures, indent=2)}\n".encode())
 
 
 if __name__ == "__main__":

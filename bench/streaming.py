@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.machine import describe_machine, peak_memory
+from bench.report import add_output, output_of
 from engine.store.distractors import BLOCK_ROWS, DistractorHeader, open_set, parse_rows, write_set
 from indexes.memory import MemoryLimit, parse_bytes
 from indexes.prefixes import search_prefixes
@@ -239,7 +240,7 @@ def main() -> None:
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where the file is made (default: the temporary folder)")
-    parser.add_argument("--json", type=Path, help="write the measurements here")
+    add_output(parser)
     parser.add_argument("--child", choices=("streamed", "memory", "backend"), help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--search-rows", type=int, help=argparse.SUPPRESS)
@@ -248,6 +249,7 @@ def main() -> None:
     if options.child:
         run_child(options)
         return
+    output = output_of(parser, options)
     rows = parse_rows("--rows", options.rows)
     machine = describe_machine()
     with tempfile.TemporaryDirectory(prefix="itrstress-bench-", dir=options.folder) as folder:
@@ -256,9 +258,9 @@ def main() -> None:
         records = measure(options, file, rows)
     verdict = judge(records, parse_bytes(options.memory_limit))
     show(records, verdict)
-    if options.json:
+    if output:
         found = {"machine": machine, "options": job_options(options), "rows": records, "verdict": verdict}
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        output.write(f"{json.dumps(found, indent=1)}\n".encode())
 
 
 def job_options(options: argparse.Namespace) -> dict[str, Any]:

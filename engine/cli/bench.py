@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from engine.cli.paths import PATH
 from engine.errors import InputError
+
+if TYPE_CHECKING:
+    from engine.outputs.file import OutputFile
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -130,11 +133,11 @@ def sweep(images: int, dim: int, repeat: int, file: Path | None, force: bool) ->
     from bench import rococo_sweep
     from bench.machine import describe_machine
 
-    _check_output(file, force)
+    at = _places(file, force)
     machine = describe_machine()
     records = rococo_sweep.run(images, dim, repeat)
     _report(
-        "sweep", {"images": images, "dim": dim, "k": rococo_sweep.K, "repeat": repeat}, machine, records, file
+        "sweep", {"images": images, "dim": dim, "k": rococo_sweep.K, "repeat": repeat}, machine, records, at
     )
 
 
@@ -154,38 +157,40 @@ def _contest(
     task = Task(*size)
     if task.k > task.rows:
         raise InputError(f"--k is {task.k}, expected at most --rows {task.rows}; list fewer or add rows")
-    _check_output(file, force)
+    at = _places(file, force)
     machine = describe_machine()
     try:
         records = measure(task, names, repeat, curves=curves)
     except Failed as error:
         raise click.ClickException(str(error)) from error
-    _report(what, {**vars(task), "repeat": repeat}, machine, records, file)
+    _report(what, {**vars(task), "repeat": repeat}, machine, records, at)
 
 
 def _report(
-    what: str, task: dict[str, int], machine: object, records: Sequence[Any], file: Path | None
+    what: str,
+    task: dict[str, int],
+    machine: object,
+    records: Sequence[Any],
+    at: Mapping[str, OutputFile] | None,
 ) -> None:
     from bench.report import document, markdown, write_all
 
     found = document(what, task, machine, records)
     click.echo(markdown(found), nl=False)
-    for written in write_all(file, found) if file else ():
+    for written in write_all(at, found) if at else ():
         click.echo(f"wrote {written}", err=True)
-    if file and importlib.util.find_spec("matplotlib") is None:
+    if at and importlib.util.find_spec("matplotlib") is None:
         click.echo('no pictures: matplotlib is not installed; pip install "itrstress[bench]"', err=True)
 
 
-def _check_output(file: Path | None, force: bool) -> None:
-    from bench.report import would_write
+def _places(file: Path | None, force: bool) -> Mapping[str, OutputFile] | None:
+    from bench.report import places
 
     if file is None:
-        return
+        return None
     if file.suffix != ".json":
         raise InputError(f"--json {file}: expected a name that ends in .json, such as results.json")
-    there = next((path for path in would_write(file) if path.exists()), None)
-    if there and not force:
-        raise InputError(f"--json {file}: {there} exists; choose another name, or overwrite with --force")
+    return places(file, force=force)
 
 
 def _installed(name: str, *, required: bool) -> bool:

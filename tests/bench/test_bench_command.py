@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import arena, contest, report, rococo_sweep
+from bench import arena, contest, rococo_sweep
 from bench.arena import Child, Failed, Task, measure, quality
 from bench.contestants import CONTESTANTS
 from bench.machine import describe_machine, peak_memory, processor_name
@@ -41,7 +41,7 @@ def test_peers_are_measured_and_written(tmp_path, capsys):
     assert found["task"] == {"queries": 40, "rows": 300, "dim": 16, "k": 5, "repeat": 2}
     assert file.with_suffix(".md").read_text() == table
     assert run(["bench", "peers", *SIZE, *options, "--json", str(file)]) == 2
-    assert "exists" in capsys.readouterr().err
+    assert "there already" in capsys.readouterr().err
 
 
 def test_search_measures_every_backend_its_latency_and_its_batches(tmp_path, monkeypatch):
@@ -176,10 +176,13 @@ def test_the_machine_is_described_without_names_of_places():
     assert peak_memory() > 1 << 20
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    file = tmp_path / "a.json"
-    file.write_text("old")
-    monkeypatch.setattr(report.Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError("full")))
-    with pytest.raises(OSError, match="full"):
-        report._replace(file, b"new")
-    assert file.read_text() == "old"
+@pytest.mark.parametrize("suffix", [".json", ".md", ".png", ".svg"])
+def test_no_file_is_measured_for_that_has_no_place(tmp_path, capsys, suffix):
+    os.mkfifo(tmp_path / f"a{suffix}")
+    assert run(["bench", "search", *SIZE, "--json", str(tmp_path / "a.json"), "--force"]) == 2
+    shown = capsys.readouterr()
+    assert shown.err == (
+        f"error: --json {tmp_path / f'a{suffix}'}: is a pipe, expected a file to write; name another one\n"
+    )
+    assert shown.out == ""
+    assert (tmp_path / f"a{suffix}").is_fifo()
