@@ -46,10 +46,15 @@ class VariantItem:
 
 @dataclass(frozen=True)
 class VariantItems:
-    """What `Variant.apply` gives: the items, and the rows of originals that have none, with the reason."""
+    """What `Variant.apply` gives: the items, and the rows of originals that have none, with the reason.
+
+    `made_with` is a JSON-ready record of what all items were made with beyond the variant's name: the digests
+    of files, the encoders, the source of a vocabulary.
+    """
 
     items: tuple[VariantItem, ...]
     left_out: Mapping[int, str] = field(default_factory=dict)
+    made_with: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def changed_rate(self) -> float:
