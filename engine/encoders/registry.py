@@ -32,6 +32,8 @@ FAMILIES: Mapping[str, str] = {
 }
 PRECISIONS = ("fp32", "bf16", "fp16")
 DEFAULT_BATCH_SIZE = 64
+LARGEST_BATCH_SIZE = 2**16
+LARGEST_WORKERS = 1024
 
 
 @dataclass(frozen=True)
