@@ -33,7 +33,7 @@ def build_tokenizer(text_config: Mapping[str, Any], folder: Path | None, label: 
     try:
         if not name:
             return tokenizers.SimpleTokenizer(context_length=length, **settings)
-        return tokenizers.HFTokenizer(
+        tokenizer = tokenizers.HFTokenizer(
             str(folder) if folder else name,
             context_length=length,
             tokenizer_mode=text_config.get("tokenizer_mode"),
@@ -42,6 +42,23 @@ def build_tokenizer(text_config: Mapping[str, Any], folder: Path | None, label: 
         )
     except Exception as error:  # whatever the tokenizer's library raises on files it cannot use
         raise InputError(_not_built(name, folder, label, error)) from error
+    _check_special_tokens(tokenizer, label)
+    return tokenizer
+
+
+def _check_special_tokens(tokenizer: Any, label: str) -> None:
+    """Raise `InputError` for a tokenizer without a token that every text gets."""
+    needed = ["pad"]
+    if tokenizer.tokenizer_mode == "clips":
+        needed += ["bos", "eos", "cls"]
+    if tokenizer.strip_sep_token:
+        needed.append("sep")
+    missing = [f"{name}_token" for name in needed if getattr(tokenizer.tokenizer, f"{name}_token") is None]
+    if missing:
+        raise InputError(
+            f"{label}: the tokenizer has no {' and no '.join(missing)}; name it in tokenizer_config.json as "
+            "the model was trained with it"
+        )
 
 
 def _settings(text_config: Mapping[str, Any], label: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ FAMILIES: Mapping[str, str] = {
 PRECISIONS = ("fp32", "bf16", "fp16")
 DEFAULT_BATCH_SIZE = 64
 LARGEST_BATCH_SIZE = 2**16
-LARGEST_WORKERS = 1024
+LARGEST_WORKERS = 256
 
 
 @dataclass(frozen=True)
