@@ -90,7 +90,9 @@ def prepare(out: Path, images: int, seed: int) -> Path:
     import yaml
 
     from engine.outputs.atomic import write_atomically
+    from engine.outputs.place import check_output_folder
 
+    check_output_folder(out, "--out")
     file = out / RUN_FILE
     text = (
         f"# The demo with --images {images} --seed {seed}, as a run file of `itrstress sweep`.\n"

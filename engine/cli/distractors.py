@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.cli.paths import PATH
+from engine.cli.paths import PATH, named_files
 from engine.errors import InputError
 
 if TYPE_CHECKING:
@@ -134,11 +134,13 @@ def synthesize_command(
     with open_store(store_file) as store:
         imitated = imitated_set(store, like)
         info = next(one for one in store.sets if one.label == like)
+        name = name or f"like-{name_from(Path(imitated.name))}-seed={seed}"
+        place_of_set(store, imitated.modality, name)
         found = moments(imitated.rows, imitated.state == COMPLETE)
         path = make(
             store,
             imitated.modality,
-            name or f"like-{name_from(Path(imitated.name))}-seed={seed}",
+            name,
             dtype,
             rows,
             recipe(imitated, info.content_key, seed),
@@ -162,7 +164,7 @@ def make(
 ) -> Path:
     """Write one set and say so; gives its file."""
     from engine.report.console import ConsoleProgress
-    from engine.store.distractors import DistractorHeader, set_file, write_set
+    from engine.store.distractors import DistractorHeader, write_set
 
     header = DistractorHeader(
         modality=modality,
@@ -174,11 +176,21 @@ def make(
         dtype=dtype,
         recipe=recipe,
     )
-    path = set_file(store.path, modality, name)
+    path = place_of_set(store, modality, name)
     with ConsoleProgress().task(f"{header.label}", rows, "rows") as advance:
         written = write_set(path, header, maker, force=force, advance=advance)
     there = f", {rows - written:,} were there" if written < rows else ""
     click.echo(f"{header.label}: {rows:,} rows in {path} ({path.stat().st_size:,} bytes){there}")
+    return path
+
+
+def place_of_set(store: Store, modality: Modality, name: str) -> Path:
+    """The file of a set. Raises `InputError` when it is no place for one, or what the command reads."""
+    from engine.outputs.place import check_output_file
+    from engine.store.distractors import set_file
+
+    path = set_file(store.path, modality, name)
+    check_output_file(path, inputs=named_files(click.get_current_context(), "--name"))
     return path
 
 

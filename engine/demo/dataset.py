@@ -10,6 +10,7 @@ from engine.demo.captions import captions
 from engine.demo.render import render
 from engine.demo.scenes import Scene, generator, sample_scene
 from engine.errors import InputError
+from engine.outputs.atomic import write_atomically
 
 IMAGES = 1000
 """Images of the test corpus."""
@@ -57,9 +58,8 @@ def write_corpus(
         entries.append({"image": name, "caption": list(corpus_captions(index, seed))})
         if progress is not None:
             progress(index + 1, images)
-    unfinished = target.with_suffix(".json.part")
-    unfinished.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
-    unfinished.replace(target)
+    text = json.dumps(entries, indent=1) + "\n"
+    write_atomically(target, lambda to: to.write_text(text, encoding="utf-8"))
     return target
 
 
