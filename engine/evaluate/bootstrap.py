@@ -13,7 +13,7 @@ it has no width where every query has the same value (an R@1 of exactly 0 or 100
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,15 +21,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from engine.errors import InputError
 from engine.evaluate import metrics
 from engine.evaluate.results import Bootstrap, Run
 from engine.evaluate.sample import NO_COLUMNS, RANK, Sample, Values, evaluate_formulas, sample_of
 from engine.evaluate.ties import tie_policy
 
 DEFAULT_RESAMPLES = 1000
+MOST_RESAMPLES = 100_000  # bounds of an interval no longer move then
 DEFAULT_SEED = 0
 CONFIDENCE = 0.95
 BLOCK_CELLS = 1 << 22  # weights that are float64 at once
+KEPT_CELLS = 1 << 25  # weights that are kept for the next run; more are drawn anew, block by block
 DIGITS = 6  # of a bound after the point: what the order of a sum can change is cut off
 WINDOW_DEVIATIONS = 5.0
 
@@ -38,10 +41,20 @@ Weights = NDArray[np.uint16]
 
 @dataclass(frozen=True)
 class Resampling:
-    """How many resamples are drawn (0: no intervals) and from which seed."""
+    """How many resamples are drawn (0: no intervals) and from which seed.
+
+    Raises `InputError` for more than `MOST_RESAMPLES`.
+    """
 
     resamples: int = DEFAULT_RESAMPLES
     seed: int = DEFAULT_SEED
+
+    def __post_init__(self) -> None:
+        if self.resamples > MOST_RESAMPLES:
+            raise InputError(
+                f"{self.resamples:,} resamples are too many; ask for at most {MOST_RESAMPLES:,} "
+                f"({DEFAULT_RESAMPLES:,} are usual)"
+            )
 
 
 DEFAULT_RESAMPLING = Resampling()
@@ -50,21 +63,42 @@ DEFAULT_RESAMPLING = Resampling()
 @lru_cache(maxsize=4)
 def draw_weights(images: int, resamples: int, seed: int) -> Weights:
     """uint16 [resamples, images]: how often each image is in each resample; every row sums to `images`."""
-    generator = np.random.default_rng((seed, images))
-    weights = np.empty((resamples, images), dtype=np.uint16)
-    for row in weights:
-        row[:] = np.bincount(generator.integers(images, size=images), minlength=images)
+    weights = draw_rows(np.random.default_rng((seed, images)), resamples, images)
     weights.setflags(write=False)
     return weights
 
 
-def distributions(sample: Sample, weights: Weights) -> dict[str, Values]:
-    """Every metric of every resample: float64 [resamples]; nan where a metric is undefined."""
+def draw_rows(generator: np.random.Generator, rows: int, images: int) -> Weights:
+    """uint16 [rows, images]: the generator's next resamples."""
+    weights = np.empty((rows, images), dtype=np.uint16)
+    for row in weights:
+        row[:] = np.bincount(generator.integers(images, size=images), minlength=images)
+    return weights
+
+
+def weight_blocks(images: int, resampling: Resampling) -> Iterator[Weights]:
+    """All resamples of so many images in order, uint16 [block, images], `BLOCK_CELLS` or one row at a time."""
+    resamples, seed = resampling.resamples, resampling.seed
+    size = max(1, BLOCK_CELLS // images)
+    starts = range(0, resamples, size)
+    if resamples * images <= KEPT_CELLS:
+        weights = draw_weights(images, resamples, seed)
+        yield from (weights[start : start + size] for start in starts)
+        return
+    generator = np.random.default_rng((seed, images))
+    yield from (draw_rows(generator, min(size, resamples - start), images) for start in starts)
+
+
+def distributions(sample: Sample, blocks: Iterable[Weights]) -> dict[str, Values]:
+    """Every metric of every resample: float64 [resamples]; nan where a metric is undefined.
+
+    `blocks` are uint16 [block, images], at least one.
+    """
     window = MedianWindow.of(sample)
     columns = {**sample.sums, "size": sample.sizes, "below": window.below}
     matrix = np.stack(list(columns.values()), axis=1)
     parts = []
-    for rows in row_blocks(weights):
+    for rows in blocks:
         totals = dict(zip(columns, (rows.astype(np.float64) @ matrix).T, strict=True))
         size, below = totals.pop("size"), totals.pop("below")
         means = {name: total / size for name, total in totals.items()}
@@ -72,12 +106,6 @@ def distributions(sample: Sample, weights: Weights) -> dict[str, Values]:
         values[metrics.MEDIAN_RANK] = window.medians(rows, size, below)
         parts.append(values)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def row_blocks(weights: Weights) -> Iterator[Weights]:
-    """The resamples in blocks of at most `BLOCK_CELLS` weights (one resample at least)."""
-    size = max(1, BLOCK_CELLS // weights.shape[1])
-    return (weights[start : start + size] for start in range(0, len(weights), size))
 
 
 @dataclass(frozen=True)
@@ -148,8 +176,8 @@ def bootstrap_intervals(sample: Sample, resampling: Resampling) -> dict[str, tup
     """
     if resampling.resamples == 0 or len(sample.images) < 2:
         return {}
-    weights = draw_weights(len(sample.images), resampling.resamples, resampling.seed)
-    found = {name: percentile_interval(values) for name, values in distributions(sample, weights).items()}
+    drawn = distributions(sample, weight_blocks(len(sample.images), resampling))
+    found = {name: percentile_interval(values) for name, values in drawn.items()}
     return {name: interval for name, interval in found.items() if interval is not None}
 
 

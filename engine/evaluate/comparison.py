@@ -25,12 +25,13 @@ from engine.evaluate.bootstrap import (
     DEFAULT_SEED,
     Resampling,
     distributions,
-    draw_weights,
     percentile_interval,
+    weight_blocks,
 )
 from engine.evaluate.sample import BASE_HIT, FORMULAS, HIT, Sample, Values
 
 DEFAULT_FLIPS = 10_000
+MOST_FLIPS = 1_000_000  # all choices of signs of 19 images are fewer, and are tried at once
 AS_LARGE = 1e-9  # statistics that differ by less are equal but for rounding
 
 
@@ -73,8 +74,8 @@ class Contender:
         """Resample the run."""
         if resampling.resamples == 0 or len(sample.images) < 2:
             return cls(sample, sample.estimate(), {})
-        weights = draw_weights(len(sample.images), resampling.resamples, resampling.seed)
-        return cls(sample, sample.estimate(), distributions(sample, weights))
+        blocks = weight_blocks(len(sample.images), resampling)
+        return cls(sample, sample.estimate(), distributions(sample, blocks))
 
 
 def compare(
@@ -87,8 +88,10 @@ def compare(
     """The differences in the named metrics (`engine.evaluate.sample.FORMULAS`, and the median rank).
 
     Both must have been made with the same `Resampling`. Raises `InputError` when they are not of the same
-    queries, or have not all the metrics.
+    queries, have not all the metrics, or `flips` are more than `MOST_FLIPS`.
     """
+    if flips > MOST_FLIPS:
+        raise InputError(f"{flips:,} sign flips are too many; ask for at most {MOST_FLIPS:,}")
     check_paired(first.sample, second.sample)
     for name in names:
         if name not in first.values or name not in second.values:

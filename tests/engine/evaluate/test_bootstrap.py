@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.errors import InputError
 from engine.evaluate import bootstrap, metrics
 from engine.evaluate.bootstrap import (
     MedianWindow,
@@ -16,6 +17,7 @@ from engine.evaluate.bootstrap import (
     bootstrap_intervals,
     distributions,
     draw_weights,
+    weight_blocks,
 )
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.run import evaluate_store
@@ -75,7 +77,7 @@ def samples(draw: st.DrawFn) -> Sample:
 @given(sample=samples(), seed=st.integers(0, 3))
 def test_every_resample_equals_the_one_written_out(sample: Sample, seed: int) -> None:
     weights = draw_weights(len(sample.images), 20, seed)
-    found = distributions(sample, weights)
+    found = distributions(sample, [weights])
     for number, row in enumerate(weights):
         expected = repeated(sample, row)
         assert set(found) == set(expected)
@@ -106,11 +108,31 @@ def test_blocks_do_not_change_the_distribution(monkeypatch: pytest.MonkeyPatch) 
     ranks = generator.integers(1, 50, 60).astype(float).tolist()
     values = {"rank": ranks, **{f"hit@{k}": [float(r <= k) for r in ranks] for k in (1, 5, 10)}}
     sample = sample_with(np.repeat(np.arange(20), 3).tolist(), values)
-    weights = draw_weights(20, 101, 0)
-    whole = distributions(sample, weights)
-    monkeypatch.setattr(bootstrap, "BLOCK_CELLS", 60)
-    parts = distributions(sample, weights)
-    assert all(whole[name] == pytest.approx(parts[name]) for name in whole)
+    whole = distributions(sample, [draw_weights(20, 101, 0)])
+    for kept in (bootstrap.KEPT_CELLS, 0):  # drawn at once, and block by block
+        monkeypatch.setattr(bootstrap, "BLOCK_CELLS", 60)
+        monkeypatch.setattr(bootstrap, "KEPT_CELLS", kept)
+        blocks = list(weight_blocks(20, Resampling(101, 0)))
+        assert {len(block) for block in blocks} == {3, 2}
+        assert np.array_equal(np.concatenate(blocks), draw_weights(20, 101, 0))
+        parts = distributions(sample, blocks)
+        assert all(whole[name] == pytest.approx(parts[name]) for name in whole)
+
+
+def test_many_resamples_of_many_images_are_never_in_memory_at_once() -> None:
+    import tracemalloc
+
+    tracemalloc.start()
+    blocks = weight_blocks(20_000, Resampling(bootstrap.MOST_RESAMPLES))
+    assert sum(len(next(blocks)) for _ in range(3)) < 1000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 << 20  # all of them are 4 GB
+
+
+def test_absurdly_many_resamples_are_refused() -> None:
+    with pytest.raises(InputError, match="1,000,000,000 resamples are too many; ask for at most 100,000"):
+        Resampling(10**9)
 
 
 def test_captions_of_one_image_widen_the_interval() -> None:
