@@ -17,6 +17,7 @@ from engine.corpus.images import check_image_folder
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
 from engine.corpus.registry import READERS
+from engine.encoders.registry import DEFAULT_BATCH_SIZE, LARGEST_BATCH_SIZE, LARGEST_WORKERS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,15 +73,15 @@ STAGES = ("plan", "decode", "encode", "write", "untracked")
 )
 @click.option(
     "--batch-size",
-    default=64,
+    default=DEFAULT_BATCH_SIZE,
     show_default=True,
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, LARGEST_BATCH_SIZE),
     help="Items through the model at once.",
 )
 @click.option(
     "--workers",
     default=None,
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, LARGEST_WORKERS),
     help=f"Threads that decode images. [default: one a core, at most {MOST_WORKERS}]",
 )
 @click.option(

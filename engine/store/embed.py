@@ -37,6 +37,7 @@ from engine.store.image_source import (
     naming_image,
 )
 from engine.store.plans import original_plans, variant_plan
+from engine.store.probe import probe
 from engine.store.raw import runs
 from engine.store.reader import open_store
 from engine.store.schema import COMPLETE, ORIGINAL, SetPlan, StoredDtype, StoreHeader
@@ -153,6 +154,8 @@ def embed(
         if file_digests is None:
             file_digests = digest_images(source, workers)
         digests = image_digests(file_digests, None if force else Path(path))
+        if not Path(path).exists():
+            probe(encoder, corpus, source, file_digests)
         work = plan_work(corpus, variants, digests, made_by(encoder, batch_size, command))
         header = StoreHeader(
             encoder_spec=encoder.spec,
