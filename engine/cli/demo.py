@@ -99,7 +99,7 @@ def prepare(out: Path, images: int, seed: int) -> Path:
         f"{yaml.safe_dump(run_document(images, seed), sort_keys=False)}"
     )
     if file.exists():
-        if file.read_text(encoding="utf-8") != text:
+        if file.read_bytes() != text.encode():
             raise InputError(
                 f"{file}: of a demo with other options; remove the folder {out} or name another --out"
             )

@@ -10,7 +10,7 @@ import click
 from engine.cli.command_line import command_line
 from engine.cli.paths import PATH, named_files
 from engine.errors import InputError, unknown_name
-from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED, Resampling
+from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED, MOST_RESAMPLES, Resampling
 from engine.evaluate.ties import DEFAULT_POLICY, POLICIES
 from indexes.registry import BACKENDS
 
@@ -66,7 +66,7 @@ BOTH = "both"
 )
 @click.option(
     "--resamples",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, MOST_RESAMPLES),
     default=DEFAULT_RESAMPLES,
     show_default=True,
     metavar="N",
