@@ -25,8 +25,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import InputError, unknown_name
+from engine.variants.user_files import UserFile, read_user_file
 
 PartOfSpeech = Literal["noun", "adjective"]
+
+ADDED_GROUPS = frozenset({"material", "color", "direction", "vehicle_part", "shape", "event", "number"})
+"""The groups that RoCOCO added: their adjectives, adverbs and numbers can be candidate words too."""
+
+LARGEST_FILE = 4 * 2**20  # bytes; ours has 70,000
 
 _LEMMA = re.compile(r"[a-z]+(?:['-][a-z]+)*")
 _SUBSETS = ("mass", "plural", "general")
@@ -84,20 +90,20 @@ def default_concepts() -> Concepts:
     return parse_concepts(file.read_text(encoding="utf-8"), "concepts.json")
 
 
-def load_concepts(path: Path) -> Concepts:
-    """The groups of a user's file; `InputError` (file, group, field, lemma) when it is not one."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as a concept file: {error}") from error
-    return parse_concepts(text, str(path))
+def load_concepts(path: Path) -> tuple[Concepts, UserFile]:
+    """The groups of a user's file, and the file.
+
+    Raises `InputError` (one line: file, group, field, lemma) when it is no concept file.
+    """
+    file = read_user_file(path, "a concept file (JSON)", LARGEST_FILE)
+    return parse_concepts(file.text, str(path)), file
 
 
 def parse_concepts(text: str, place: str) -> Concepts:
     """The groups in a JSON text; `place` is what errors call it."""
     try:
         value = json.loads(text, object_pairs_hook=_Pairs)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # ValueError too: a number of thousands of digits
         raise InputError(f"{place}: not valid JSON: {error}") from error
     fields = _object(value, place, ("groups", "interchangeable"))
     groups = _object(fields.get("groups"), f"{place}: field 'groups'", None)

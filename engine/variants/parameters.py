@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal
 
 Mode = Literal["default", "paper"]
@@ -22,7 +23,9 @@ class Parameter:
     """One parameter of a family.
 
     `parse` turns the text of a spec into the value and raises ValueError when it cannot; `expected` says in
-    words what it takes. Positional parameters stand before the others, without their names.
+    words what it takes. Positional parameters stand before the others, without their names. `format` turns
+    the value into its text in canonical names. The value of one that `is_file` is a path, which may hold
+    colons.
     """
 
     name: str
@@ -30,6 +33,8 @@ class Parameter:
     expected: str
     default: Any = REQUIRED
     positional: bool = False
+    format: Callable[[Any], str] = str
+    is_file: bool = False
 
     @property
     def required(self) -> bool:
@@ -80,3 +85,22 @@ def level_parameter() -> Parameter:
 def format_level(level: Decimal) -> str:
     """The one way a level is written, such as ``0.9``."""
     return format(level, "f")
+
+
+def parse_file(text: str) -> Path:
+    """A path of printable characters."""
+    if not text or not text.isprintable():
+        raise ValueError(text)
+    return Path(text)
+
+
+def file_label(file: Path) -> str:
+    """What a file is called in canonical names: its name without its ending, and without colons."""
+    return file.stem.replace(":", "-")
+
+
+def canonical_name(head: str, parameters: Sequence[Parameter], variant: object) -> str:
+    """`head`, then ``key=value`` of the variant's named parameters: the seed, and what is not the default."""
+    values = {one: getattr(variant, one.name) for one in parameters if not one.positional}
+    shown = (one for one, value in values.items() if one.name == "seed" or value != one.default)
+    return ":".join([head, *(f"{one.name}={one.format(values[one])}" for one in shown)])

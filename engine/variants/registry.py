@@ -2,8 +2,8 @@
 
 Grammar: ``name[:positional...][:key=value...]``, for instance ``mix:0.9:seed=1``. A family whose one
 parameter is a path (``rococo:FILE``) takes the rest of the string, colons included; a path that is one
-parameter of several (``concepts=FILE``) goes on to the next ``key=``. A new family is one new
-file in `engine.variants.families`; nothing else needs to know it.
+parameter of several (``concepts=FILE``) goes on to the next ``key=``. A new family is one new file in
+`engine.variants.families`; nothing else needs to know it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Family:
     def usage(self) -> str:
         """How its spec is written, such as ``mix:LEVEL[:seed=0]``."""
         return ":".join([self.name, *(p.name.upper() for p in self.parameters if p.required)]) + "".join(
-            f"[:{p.name}={p.default}]" for p in self.parameters if not p.required
+            f"[:{p.name}={'FILE' if p.is_file else p.default}]" for p in self.parameters if not p.required
         )
 
     @property
@@ -106,8 +106,21 @@ def parse_spec(spec: str) -> tuple[Family, Mapping[str, Any]]:
     if name not in known:
         raise unknown_name("variant", name, known)
     chosen = known[name]
-    parts = ([rest] if rest else []) if chosen.whole_rest else (rest.split(":") if rest else [])
-    return chosen, _arguments(spec, chosen, parts)
+    return chosen, _arguments(spec, chosen, spec_parts(rest, chosen))
+
+
+def spec_parts(rest: str, chosen: Family) -> list[str]:
+    """The parameters in a spec of the family, from the text behind its name."""
+    if chosen.whole_rest or not rest:
+        return [rest] if rest else []
+    files = tuple(f"{p.name}=" for p in chosen.parameters if p.is_file)
+    parts: list[str] = []
+    for part in rest.split(":"):
+        if files and parts and parts[-1].startswith(files) and "=" not in part:
+            parts[-1] += f":{part}"
+        else:
+            parts.append(part)
+    return parts
 
 
 def _arguments(spec: str, chosen: Family, parts: Sequence[str]) -> dict[str, Any]:

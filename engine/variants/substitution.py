@@ -1,30 +1,36 @@
-"""One noun of every caption replaced: what the caption policies share.
+"""One word of every caption replaced: what the policies with a target word share.
 
-A policy says which words may stand in for a noun; here the noun is chosen, a target drawn, the text rewritten
-by its characters, and everything recorded. Source: RoCOCO, "Making caption galleries ourselves", default
-mode.
+A policy says which words may stand in for a noun; here the noun is chosen, a target drawn, the text
+rewritten, and everything recorded. In default mode the text is rewritten by its characters, and a result that
+says what another caption says is drawn again; in paper mode as the published files were
+(`engine.variants.published_captions`). Source: RoCOCO, "Making caption galleries ourselves".
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from engine.corpus.corpus import Caption, Corpus
 from engine.corpus.wording import same_form
+from engine.variants.caption_policy import CaptionPolicy
 from engine.variants.checks import require_change
+from engine.variants.concepts import Concepts
 from engine.variants.inflection import match_case, replace_noun
-from engine.variants.nouns import Noun, nouns_of
+from engine.variants.nouns import Noun
+from engine.variants.parameters import DEFAULT, PAPER, Mode
+from engine.variants.published_captions import replace_as_published
 from engine.variants.rng import item_rng
 from engine.variants.variant import VariantItem, VariantItems
-from engine.variants.word_choice import WordChooser
 
 NO_NOUN = "no noun"
 NO_TARGET = "no noun that this policy has a word for"
 ONLY_REPEATS = "every replacement would repeat a caption of the corpus"
+STAYS = "the published replacement leaves the caption as it is"
 
 
 @dataclass(frozen=True)
@@ -40,10 +46,6 @@ class TargetPolicy(Protocol):
     """Which words may replace a noun."""
 
     @property
-    def name(self) -> str:
-        """What the change record calls it."""
-
-    @property
     def record(self) -> Mapping[str, Any]:
         """What else the change record says of every item, such as the source of the words."""
 
@@ -57,30 +59,78 @@ class TargetPolicy(Protocol):
         """Names of the noun's concept groups."""
 
 
-def substitute(
-    corpus: Corpus, variant: str, seed: int, policy: TargetPolicy, chooser: WordChooser
-) -> VariantItems:
-    """One item a caption, in corpus order, with one noun replaced; who allows none is in `left_out`.
+PublishedRule = Callable[[str, str, str], str]
+"""(text, source word, target word) -> the fake, as the published files have it."""
 
-    The noun is the first in the chooser's order that has a target, the target is uniform over the words that
-    the policy allows, drawn from (seed, caption id). A target is drawn again when the result would say the
-    same (`same_form`) as a caption of the corpus, the original and its image's other captions included: it
-    would be no fake. Raises `InputError` when no caption can be changed.
-    """
-    nouns = nouns_of(caption.text for caption in corpus.captions)
-    candidates = [nouns[caption.text] for caption in corpus.captions]
-    preferred = chooser.prefer([(c.id, c.text) for c in corpus.captions], candidates, seed)
-    taken = {same_form(caption.text) for caption in corpus.captions}
-    items: list[VariantItem] = []
-    left_out: dict[int, str] = {}
-    for row, (caption, preference) in enumerate(zip(corpus.captions, preferred, strict=True)):
-        outcome = _replace(caption, preference.order, seed, policy, taken)
-        if isinstance(outcome, str):
-            left_out[row] = outcome
-            continue
-        change = {**outcome.change, "word_choice": chooser.name, **preference.record}
-        items.append(VariantItem(f"{caption.id}@{variant}", row, outcome.text, True, change))
-    return require_change(variant, VariantItems(tuple(items), left_out))
+
+@dataclass(frozen=True)
+class Substitution(CaptionPolicy):
+    """One noun of every caption becomes another word."""
+
+    mode: Mode = DEFAULT
+    published_rule: ClassVar[PublishedRule] = staticmethod(replace_as_published)
+
+    @abstractmethod
+    def targets(self, concepts: Concepts) -> TargetPolicy:
+        """The words that may stand in, in the variant's mode."""
+
+    def apply(self, corpus: Corpus) -> VariantItems:
+        """At most one item a caption, in corpus order, with one noun replaced; who allows none is `left_out`.
+
+        The noun is the first in the chooser's order that has a target; the target is uniform over the words
+        that the policy allows, drawn from (seed, caption id). In default mode it is drawn again when the
+        result would say the same (`same_form`) as a caption of the corpus, the original and its image's other
+        captions included: it would be no fake. In paper mode such an item is kept, marked as unchanged when
+        it says what its original says. Raises `InputError` when no caption can be changed, or for a user's
+        file that cannot be used.
+        """
+        groups, chooser, name = self.groups(), self.chooser(), self.name
+        policy = self.targets(groups.concepts)
+        preferred = chooser.prefer(
+            [(c.id, c.text) for c in corpus.captions], self.candidates(corpus, groups.concepts), self.seed
+        )
+        taken = {same_form(caption.text) for caption in corpus.captions} if self.mode == DEFAULT else set()
+        items: list[VariantItem] = []
+        left_out: dict[int, str] = {}
+        for row, (caption, preference) in enumerate(zip(corpus.captions, preferred, strict=True)):
+            outcome = self._replace(caption, preference.order, policy, taken)
+            if isinstance(outcome, str):
+                left_out[row] = outcome
+                continue
+            change = {**outcome.change, **groups.record, "word_choice": chooser.name, **preference.record}
+            unchanged = change.get("unchanged") is not None
+            items.append(VariantItem(f"{caption.id}@{name}", row, outcome.text, not unchanged, change))
+        made_with = {**groups.record, **policy.record, **chooser.record}
+        return require_change(name, VariantItems(tuple(items), left_out, made_with))
+
+    def _replace(
+        self, caption: Caption, nouns: Sequence[Noun], policy: TargetPolicy, taken: Collection[str]
+    ) -> _Replaced | str:
+        """The altered caption, or why there is none."""
+        reason = NO_TARGET if nouns else NO_NOUN
+        rng = item_rng(self.seed, caption.id, self.policy)
+        for noun in nouns:
+            pool = policy.pool(noun, caption.text)
+            for place in draw_without_replacement(rng, len(pool)):
+                target = pool[place]
+                if not policy.allows(noun, target):
+                    continue
+                replaced = self._rewritten(caption.text, noun, target)
+                if same_form(replaced.text) not in taken:
+                    record = {"policy": self.policy, **policy.record, **_record(policy, noun, target)}
+                    return _Replaced(replaced.text, {**record, **replaced.change})
+                reason = ONLY_REPEATS
+        return reason
+
+    def _rewritten(self, text: str, noun: Noun, target: Target) -> _Replaced:
+        """The text with the target for the noun, and what the record says of it beyond the default mode's."""
+        if self.mode == DEFAULT:
+            return _Replaced(replace_noun(text, noun, target.form), {})
+        fake = type(self).published_rule(text, noun.text, target.form)
+        change: dict[str, Any] = {"mode": PAPER, "target": target.form}
+        if same_form(fake) == same_form(text):
+            change["unchanged"] = STAYS
+        return _Replaced(fake, change)
 
 
 @dataclass(frozen=True)
@@ -89,29 +139,8 @@ class _Replaced:
     change: Mapping[str, Any]
 
 
-def _replace(
-    caption: Caption, nouns: Sequence[Noun], seed: int, policy: TargetPolicy, taken: Collection[str]
-) -> _Replaced | str:
-    """The altered caption, or why there is none."""
-    reason = NO_TARGET if nouns else NO_NOUN
-    rng = item_rng(seed, caption.id, policy.name)
-    for noun in nouns:
-        pool = policy.pool(noun, caption.text)
-        for place in draw_without_replacement(rng, len(pool)):
-            target = pool[place]
-            if not policy.allows(noun, target):
-                continue
-            text = replace_noun(caption.text, noun, target.form)
-            if same_form(text) not in taken:
-                return _Replaced(text, _record(policy, noun, target))
-            reason = ONLY_REPEATS
-    return reason
-
-
 def _record(policy: TargetPolicy, noun: Noun, target: Target) -> Mapping[str, Any]:
     return {
-        "policy": policy.name,
-        **policy.record,
         "word": noun.text,
         "lemma": noun.lemma,
         "position": noun.token,

@@ -1,14 +1,35 @@
-"""The vocabulary that `rand_voca` draws from: frequent English words, from the package `wordfreq`."""
+"""The vocabulary that random words are drawn from: BERT's where the user has it, else frequent English words.
+
+Which one is part of the variant's spec and never found out quietly, because the same name must mean the same
+words on every machine: ``vocabulary=FILE`` (a ``vocab.txt``, a ``tokenizer.json`` of word pieces, or a folder
+with one of them), ``vocabulary=bert`` (bert-base-uncased in the cache of the model hub, nothing is ever
+downloaded), or neither: the most frequent words of the package `wordfreq`.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from engine.errors import InputError
+from engine.variants.parameters import Parameter, file_label, parse_file
+from engine.variants.user_files import read_user_file
 
 SIZE = 20_000
-"""How many words it holds: the most frequent ones that qualify."""
+"""How many words of wordfreq's: the most frequent ones that qualify."""
+
+LARGEST_FILE = 64 * 2**20  # bytes; BERT's vocab.txt has less than a quarter of one MiB
+FEWEST = 2
+BERT = "bert"
+BERT_REPOSITORIES = ("google-bert/bert-base-uncased", "bert-base-uncased")
+FILE_NAMES = ("vocab.txt", "tokenizer.json")
+EXPECTED = "BERT's vocab.txt (one token a line) or a tokenizer.json of word pieces"
 
 _WORD = re.compile(r"[a-z]{2,17}")
 """What RoCOCO's published random words are: English letters, 2 to 17 of them, no word pieces."""
@@ -18,7 +39,7 @@ _ASKED = 26_000  # of so many most frequent entries, more than SIZE qualify
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words, the most frequent first, and where they come from."""
+    """Different words in a fixed order, and where they come from."""
 
     words: tuple[str, ...]
     source: str
@@ -29,6 +50,79 @@ def default_vocabulary() -> Vocabulary:
     """The `SIZE` most frequent English words of the `wordfreq` version that `source` names."""
     import wordfreq
 
-    entries = wordfreq.top_n_list("en", _ASKED, wordlist="best")
-    words = tuple(word for word in entries if _WORD.fullmatch(word))[:SIZE]
+    words = qualified(wordfreq.top_n_list("en", _ASKED, wordlist="best"))[:SIZE]
     return Vocabulary(words, f"wordfreq {metadata.version('wordfreq')}, en, the {len(words)} most frequent")
+
+
+def qualified(tokens: Iterable[str]) -> tuple[str, ...]:
+    """The different tokens that are whole English words of 2 to 17 letters, in their order."""
+    return tuple(dict.fromkeys(token for token in tokens if _WORD.fullmatch(token)))
+
+
+def parse_vocabulary(text: str) -> Path | str:
+    """``bert``, or a path."""
+    return BERT if text == BERT else parse_file(text)
+
+
+def vocabulary_parameter() -> Parameter:
+    """``vocabulary=FILE``, or ``vocabulary=bert``; without it wordfreq's words."""
+    return Parameter(
+        "vocabulary",
+        parse_vocabulary,
+        f"{BERT!r} or the path of {EXPECTED}",
+        default=None,
+        format=lambda value: value if isinstance(value, str) else file_label(value),
+        is_file=True,
+    )
+
+
+def open_vocabulary(chosen: Path | str | None) -> Vocabulary:
+    """The vocabulary that a spec names. Raises `InputError` for a file that is not there or no vocabulary."""
+    if chosen is None:
+        return default_vocabulary()
+    return read_vocabulary(cached_bert() if isinstance(chosen, str) else chosen)
+
+
+def cached_bert() -> Path:
+    """A vocabulary file of bert-base-uncased in the model hub's cache. Raises `InputError` when none is."""
+    from huggingface_hub import try_to_load_from_cache
+
+    for repository in BERT_REPOSITORIES:
+        for name in FILE_NAMES:
+            found = try_to_load_from_cache(repository, name)
+            if isinstance(found, str):
+                return Path(found)
+    raise InputError(
+        f"vocabulary={BERT}: bert-base-uncased is not in the cache of the model hub (HF_HOME), and nothing "
+        f"is downloaded here; give a file with vocabulary=FILE: {EXPECTED}"
+    )
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """The whole words of a vocabulary file, in its order; of a folder, those of the file in it.
+
+    Raises `InputError` when it cannot be read, is no vocabulary, or has no two words of letters.
+    """
+    if path.is_dir():
+        path = next((path / name for name in FILE_NAMES if (path / name).is_file()), path)
+    file = read_user_file(path, EXPECTED, LARGEST_FILE)
+    is_json = file.text.lstrip()[:1] == "{"
+    words = qualified(_json_tokens(path, file.text) if is_json else file.text.split("\n"))
+    if len(words) < FEWEST:
+        raise InputError(f"{path}: {len(words)} whole words of English letters; expected {EXPECTED}")
+    return Vocabulary(words, f"{path.name}, sha256 {file.sha256}, {len(words)} words")
+
+
+def _json_tokens(path: Path, text: str) -> Sequence[str]:
+    """The tokens of a ``tokenizer.json``, by their number."""
+    try:
+        model: Any = json.loads(text).get("model")
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not valid JSON ({error}); expected {EXPECTED}") from None
+    kind = model.get("type", "WordPiece") if isinstance(model, dict) else None
+    ids = model.get("vocab") if isinstance(model, dict) else None
+    if kind != "WordPiece":
+        raise InputError(f"{path}: its model is {kind!r}, whose tokens are no words; expected {EXPECTED}")
+    if not isinstance(ids, dict) or not all(type(number) is int for number in ids.values()):
+        raise InputError(f"{path}: 'model.vocab' is not tokens with their numbers; expected {EXPECTED}")
+    return sorted(ids, key=ids.__getitem__)

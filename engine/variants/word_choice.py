@@ -18,6 +18,8 @@ from engine.variants.parameters import Parameter
 from engine.variants.rng import item_rng
 
 Choice = Literal["random", "low_ei", "high_ei"]
+SHOWN_DIGITS = 12  # of an encoder's fingerprint, in the records of items
+
 RANDOM: Choice = "random"
 LOW_EI: Choice = "low_ei"
 HIGH_EI: Choice = "high_ei"
@@ -85,8 +87,9 @@ class RandomWord:
 class InfluentialWord:
     """The word with the lowest or the highest embedding influence, by a vote of the encoders.
 
-    A caption's record has every candidate, in reading order, with its influences (``ei``, one an encoder) and
-    the number of encoders that vote for it (``votes``). What comes after the chosen word is what the encoders
+    A caption's record has the ``encoders`` (first digits of their fingerprints) and every candidate, in
+    reading order, with its influences (``ei``, one an encoder) and the number of encoders that vote for it
+    (``votes``). What comes after the chosen word is what the encoders
     choose when the words before it are struck out.
     """
 
@@ -94,6 +97,7 @@ class InfluentialWord:
         self.name = choice
         self.record: Mapping[str, Any] = {}
         self._influence = influence
+        self._voters: Sequence[str] = ()
 
     def prefer(
         self, captions: Sequence[tuple[str, str]], candidates: Sequence[Sequence[Noun]], seed: int
@@ -101,6 +105,7 @@ class InfluentialWord:
         """See `WordChooser.prefer`. Raises `InputError` as `Influence.measure` does."""
         measured = self._influence.measure([text for _, text in captions], candidates)
         self.record = {"influence": measured.record}
+        self._voters = [fingerprint[:SHOWN_DIGITS] for _, fingerprint in measured.encoders]
         return [
             self._preference(caption_id, nouns, scores, seed)
             for (caption_id, _), nouns, scores in zip(captions, candidates, measured.scores, strict=True)
@@ -114,7 +119,7 @@ class InfluentialWord:
             {"word": noun.text, "span": [noun.start, noun.end], "ei": ei.tolist(), "votes": votes[i]}
             for i, (noun, ei) in enumerate(zip(nouns, scores, strict=True))
         ]
-        return Preference([nouns[i] for i in order], {"candidates": words})
+        return Preference([nouns[i] for i in order], {"encoders": self._voters, "candidates": words})
 
 
 def drawn_order(seed: int, caption_id: str, count: int) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""`diff_concept[:seed=S]`: a noun becomes a word of another concept."""
+"""`diff_concept`: a noun becomes a word of another concept."""
 
 from __future__ import annotations
 
@@ -6,44 +6,51 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engine.corpus.corpus import Corpus
-from engine.variants.concept_targets import ConceptTargets
-from engine.variants.concepts import ConceptGroup, Concepts, default_concepts
-from engine.variants.parameters import seed_parameter
+from engine.variants.caption_policy import concepts_parameter
+from engine.variants.concept_targets import ConceptTargets, PublishedConceptTargets
+from engine.variants.concepts import ADDED_GROUPS, ConceptGroup, Concepts
+from engine.variants.nouns import words_parameter
+from engine.variants.parameters import PAPER, Parameter, mode_parameter, seed_parameter
 from engine.variants.registry import family
-from engine.variants.substitution import substitute
-from engine.variants.variant import Modality, Side, VariantItems
-from engine.variants.word_choice import RandomWord
+from engine.variants.substitution import Substitution, TargetPolicy
+from engine.variants.word_choice import choice_parameter
 
 POLICY = "diff_concept"
+PARAMETERS = (
+    mode_parameter(),
+    words_parameter(),
+    choice_parameter(),
+    concepts_parameter(),
+    seed_parameter(),
+)
 
 
-def noun_groups(concepts: Concepts, own: tuple[ConceptGroup, ...]) -> Iterable[ConceptGroup]:
-    """All groups of nouns; `ConceptTargets` refuses what shares a group with the noun."""
+def foreign_groups(
+    concepts: Concepts, own: tuple[ConceptGroup, ...], modifier: bool
+) -> Iterable[ConceptGroup]:
+    """All groups of nouns, or the added ones for a modifier; `ConceptTargets` refuses what shares a group."""
+    if modifier:
+        return (group for group in concepts.groups if group.name in ADDED_GROUPS)
     return (group for group in concepts.groups if group.part_of_speech == "noun")
 
 
-@family(POLICY, seed_parameter())
+@family(POLICY, *PARAMETERS)
 @dataclass(frozen=True)
-class DiffConcept:
+class DiffConcept(Substitution):
     """One noun of every caption becomes a word of a different concept (dog to kettle, cup to priest).
 
-    The noun is drawn at random, alike for every caption policy with the same seed; the word is drawn from all
-    nouns that share no concept group with it. Number, case and a/an carry over; everything else stays byte
-    for byte. Captions with no noun of a known concept are left out and counted. Source: RoCOCO,
-    different-concept captions, default mode.
+    The word is drawn from all nouns that share no concept group with the replaced one. The noun is chosen as
+    for same_concept (words, choice, concepts), alike with the same seed. Number, case and a/an carry over;
+    everything else stays byte for byte. Captions with no noun of a known concept are left out and counted. In
+    paper mode every word of the other groups is drawn, in either number, and replaces the noun wherever its
+    letters stand in NLTK's tokens, lower-cased and without the final full stop. Source: RoCOCO,
+    different-concept captions.
     """
 
-    seed: int = 0
-    side: ClassVar[Side] = "gallery"
-    modality: ClassVar[Modality] = "captions"
+    policy: ClassVar[str] = POLICY
+    parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
 
-    @property
-    def name(self) -> str:
-        """Such as ``diff_concept:seed=0``."""
-        return f"{POLICY}:seed={self.seed}"
-
-    def apply(self, corpus: Corpus) -> VariantItems:
-        """At most one item a caption, in corpus order; see `engine.variants.substitution.substitute`."""
-        policy = ConceptTargets(POLICY, default_concepts(), noun_groups, foreign=True)
-        return substitute(corpus, self.name, self.seed, policy, RandomWord())
+    def targets(self, concepts: Concepts) -> TargetPolicy:
+        """Words of the groups that the noun is not in."""
+        kind = PublishedConceptTargets if self.mode == PAPER else ConceptTargets
+        return kind(concepts, foreign_groups, foreign=True)

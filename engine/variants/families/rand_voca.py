@@ -1,75 +1,52 @@
-"""`rand_voca[:seed=S]`: a noun becomes a random English word."""
+"""`rand_voca`: a noun becomes a random English word."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import ClassVar
 
-from engine.corpus.corpus import Corpus
-from engine.variants.concepts import Concepts, default_concepts
-from engine.variants.inflection import pluralise
-from engine.variants.nouns import Noun
-from engine.variants.parameters import seed_parameter
+from engine.variants.caption_policy import concepts_parameter
+from engine.variants.concepts import Concepts
+from engine.variants.nouns import words_parameter
+from engine.variants.parameters import PAPER, Parameter, mode_parameter, seed_parameter
 from engine.variants.registry import family
-from engine.variants.substitution import Target, substitute
-from engine.variants.variant import Modality, Side, VariantItems
-from engine.variants.vocabulary import Vocabulary, default_vocabulary
-from engine.variants.word_choice import RandomWord
+from engine.variants.substitution import Substitution, TargetPolicy
+from engine.variants.vocabulary import open_vocabulary, vocabulary_parameter
+from engine.variants.vocabulary_targets import VocabularyTargets
+from engine.variants.word_choice import choice_parameter
 
 POLICY = "rand_voca"
+PARAMETERS = (
+    mode_parameter(),
+    words_parameter(),
+    choice_parameter(),
+    concepts_parameter(),
+    vocabulary_parameter(),
+    seed_parameter(),
+)
 
 
-class VocabularyTargets:
-    """Every word of a vocabulary but the noun's own forms and the words that may name the same thing."""
-
-    name = POLICY
-
-    def __init__(self, vocabulary: Vocabulary, concepts: Concepts) -> None:
-        self._words = tuple(Target(word, word) for word in vocabulary.words)
-        self._concepts = concepts
-        self._refused: dict[tuple[str, str], frozenset[str]] = {}
-        self.record: Mapping[str, Any] = {"vocabulary": vocabulary.source}
-
-    def source_groups(self, noun: Noun) -> tuple[str, ...]:
-        """Names of the lemma's groups."""
-        return tuple(group.name for group in self._concepts.groups_of(noun.lemma))
-
-    def pool(self, noun: Noun, text: str) -> Sequence[Target]:
-        """All words."""
-        return self._words
-
-    def allows(self, noun: Noun, target: Target) -> bool:
-        """Whether the word is neither a form of the noun nor of a lemma that may name the same thing."""
-        key = (noun.text.lower(), noun.lemma)
-        if key not in self._refused:
-            lemmas = {noun.lemma} | self._concepts.alike(noun.lemma)
-            self._refused[key] = frozenset({key[0]} | lemmas | {pluralise(lemma) for lemma in lemmas})
-        return target.form not in self._refused[key]
-
-
-@family(POLICY, seed_parameter())
+@family(POLICY, *PARAMETERS)
 @dataclass(frozen=True)
-class RandVoca:
+class RandVoca(Substitution):
     """One noun of every caption becomes a random word of the English vocabulary (dog to outrage).
 
-    The noun is drawn at random, alike for every caption policy with the same seed; the word is drawn evenly
-    from the most frequent words of the package wordfreq (English letters only, 2 to 17; the record names
-    version and size). Case and a/an carry over; the number does not, because the word can be of any kind.
-    Everything else stays byte for byte. Captions with no noun are left out and counted. Source: RoCOCO,
-    random-vocabulary captions, default mode.
+    The word is drawn evenly from the whole words of a vocabulary (English letters only, 2 to 17):
+    vocabulary=FILE takes BERT's vocab.txt or a tokenizer.json of word pieces, vocabulary=bert the cached
+    bert-base-uncased, and without it the most frequent words of the package wordfreq are; the record names
+    the source. The noun is chosen as for same_concept (words, choice), alike with the same seed. Case and
+    a/an carry over; the number does not, because the word can be of any kind. Everything else stays byte for
+    byte. Captions with no noun are left out and counted. In paper mode the word replaces the noun wherever
+    its letters stand in NLTK's tokens, lower-cased and without the final full stop. Source: RoCOCO,
+    random-vocabulary captions.
     """
 
-    seed: int = 0
-    side: ClassVar[Side] = "gallery"
-    modality: ClassVar[Modality] = "captions"
+    vocabulary: Path | str | None = None
+    policy: ClassVar[str] = POLICY
+    parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
 
-    @property
-    def name(self) -> str:
-        """Such as ``rand_voca:seed=0``."""
-        return f"{POLICY}:seed={self.seed}"
-
-    def apply(self, corpus: Corpus) -> VariantItems:
-        """At most one item a caption, in corpus order; see `engine.variants.substitution.substitute`."""
-        policy = VocabularyTargets(default_vocabulary(), default_concepts())
-        return substitute(corpus, self.name, self.seed, policy, RandomWord())
+    def targets(self, concepts: Concepts) -> TargetPolicy:
+        """Words of the vocabulary."""
+        vocabulary = open_vocabulary(self.vocabulary)
+        return VocabularyTargets(vocabulary, concepts, published=self.mode == PAPER)

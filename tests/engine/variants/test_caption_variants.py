@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.corpus.wording import same_form
 from engine.errors import InputError
-from engine.variants.concepts import default_concepts, parse_concepts
+from engine.variants.concepts import default_concepts
 from engine.variants.inflection import has_article, match_case, pluralise, replace_noun
 from engine.variants.nouns import Noun, nouns_of
 from engine.variants.registry import make_variant
@@ -192,35 +193,34 @@ def test_near_synonyms_general_words_and_mass_nouns_are_not_put_where_they_do_no
         assert rice["target_lemma"] in mass
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_fake_says_what_no_caption_of_the_corpus_says(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.variants import vocabulary
-    from engine.variants.families import diff_concept, rand_voca, same_concept
+@pytest.fixture
+def few(tmp_path: Path) -> str:
+    """The part of a spec that says: two small concept groups."""
+    file = tmp_path / "few.json"
+    groups = {"x": {"lemmas": ["dog", "cat", "cow"]}, "y": {"lemmas": ["cup", "jar", "pot"]}}
+    file.write_text(json.dumps({"groups": groups}))
+    return f"concepts={file}"
 
-    few = parse_concepts(
-        '{"groups": {"x": {"lemmas": ["dog", "cat", "cow"]}, "y": {"lemmas": ["cup", "jar", "pot"]}}}', "few"
-    )
-    for module in (same_concept, diff_concept, rand_voca):
-        monkeypatch.setattr(module, "default_concepts", lambda: few)
-    words = vocabulary.Vocabulary(("dog", "cat", "cow", "cup", "jar", "pot"), "test")
-    monkeypatch.setattr(rand_voca, "default_vocabulary", lambda: words)
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_fake_says_what_no_caption_of_the_corpus_says(policy: str, few: str, tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("\n".join(["dog", "cat", "cow", "cup", "jar", "pot"]))
+    rest = f"{few}:vocabulary={words}" if policy == "rand_voca" else few
     corpus = caption_corpus(
         ("a dog sits there", "A cat sits there ."), ("a cup  sits there",), ("A jar sits there!",)
     )
     for seed in range(30):
-        for item in make_variant(f"{policy}:seed={seed}").apply(corpus).items:
+        for item in make_variant(f"{policy}:{rest}:seed={seed}").apply(corpus).items:
             assert same_form(str(item.content)) in {"acowsitsthere", "apotsitsthere"}
 
 
-def test_a_caption_whose_every_fake_is_an_original_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.variants.families import same_concept
-
-    few = parse_concepts(
-        '{"groups": {"x": {"lemmas": ["dog", "cat"]}, "y": {"lemmas": ["cup", "jar"]}}}', "few"
-    )
-    monkeypatch.setattr(same_concept, "default_concepts", lambda: few)
+def test_a_caption_whose_every_fake_is_an_original_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "few.json"
+    groups = {"x": {"lemmas": ["dog", "cat"]}, "y": {"lemmas": ["cup", "jar"]}}
+    file.write_text(json.dumps({"groups": groups}))
     corpus = caption_corpus(("a dog sits",), ("a cat sits",), ("a cup stands",), ("a horse stands",))
-    outcome = make_variant("same_concept").apply(corpus)
+    outcome = make_variant(f"same_concept:concepts={file}").apply(corpus)
     assert [item.content for item in outcome.items] == ["a jar stands"]
     assert outcome.left_out == {0: ONLY_REPEATS, 1: ONLY_REPEATS, 3: NO_TARGET}
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.corpus.corpus import Corpus
 from engine.demo.scenes import NOUNS
 from engine.errors import InputError
-from engine.variants.concepts import default_concepts, load_concepts, parse_concepts
+from engine.variants.concepts import LARGEST_FILE, default_concepts, load_concepts, parse_concepts
+from engine.variants.registry import make_variant
 
 ADDED_SIZES = {
     "material": 32, "color": 28, "direction": 50, "vehicle_part": 12, "shape": 15, "event": 11, "number": 14,
@@ -51,8 +55,10 @@ def test_every_interchangeable_lemma_is_in_a_group() -> None:
 def test_a_users_file_is_read(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text(json.dumps({"groups": {"pet": {"lemmas": ["cat", "dog"], "general": ["dog"]}}}))
-    (group,) = load_concepts(file).groups
+    concepts, read = load_concepts(file)
+    (group,) = concepts.groups
     assert (group.name, group.lemmas, group.general) == ("pet", ("cat", "dog"), frozenset({"dog"}))
+    assert read.record == {"file": "mine.json", "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
 
 
 def pet(**fields: Any) -> str:
@@ -96,9 +102,44 @@ def test_a_wrong_file_is_one_line_that_names_the_place(text: str, message: str) 
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_or_binary_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere\.json: cannot be read"):
-        load_concepts(tmp_path / "nowhere.json")
-    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match=r"binary\.json: cannot be read"):
-        load_concepts(tmp_path / "binary.json")
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "mine.json: no such file; expected a concept file"),
+        (b'{"groups": \xff}', "mine.json: byte 11 is not UTF-8; expected a concept file"),
+        (b" " * (LARGEST_FILE + 1), "mine.json: more than 4,194,304 bytes; expected a concept file"),
+        (b"[" * 100_000, "mine.json: not valid JSON"),
+        (b'{"groups": ' + b"9" * 5000 + b"}", "mine.json: not valid JSON"),
+        (b'{"groups": {"pet": {"lemmas": ["cat"]}}}', "mine.json: group 'pet', field 'lemmas': 1 lemma(s)"),
+        (pet(kind="x").encode(), "mine.json: group 'pet': unknown field 'kind'"),
+        (
+            pet(lemmas=["cat", "dog", "cat"]).encode(),
+            "mine.json: group 'pet', field 'lemmas': 'cat' is there twice",
+        ),
+    ],
+)
+@pytest.mark.parametrize("family", ["same_concept", "diff_concept", "rand_voca", "danger", "delete_random"])
+def test_a_users_file_that_is_wrong_is_one_line_with_file_and_place(
+    family: str, content: bytes | None, message: str, tmp_path: Path, make_corpus: Callable[..., Corpus]
+) -> None:
+    file = tmp_path / "mine.json"
+    if content is not None:
+        file.write_bytes(content)
+    variant = make_variant(f"{family}:concepts={file}")
+    with pytest.raises(InputError) as caught:
+        variant.apply(make_corpus(["a cat on a sofa"]))
+    assert f"{tmp_path}/{message}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_users_groups_decide_and_their_digest_is_recorded(
+    tmp_path: Path, make_corpus: Callable[..., Corpus]
+) -> None:
+    file = tmp_path / "mine.json"
+    file.write_bytes(pet().encode())
+    items = make_variant(f"same_concept:concepts={file}").apply(make_corpus(["a cat", "a horse", "two dogs"]))
+    assert [item.content for item in items.items] == ["a dog", "two cats"]
+    digest = {"file": "mine.json", "sha256": hashlib.sha256(pet().encode()).hexdigest()}
+    assert [item.change["concepts"] for item in items.items] == [digest, digest]
+    assert items.made_with == {"concepts": digest}
+    assert items.items[0].id == "c0@same_concept:concepts=mine:seed=0"
