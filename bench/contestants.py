@@ -85,7 +85,7 @@ def open_product(precision: str) -> Callable[[Rows, int], Search]:
     """The matrix product alone, as our scans do it: what no exact search in that precision beats."""
 
     def opened(rows: Rows, k: int) -> Search:
-        from indexes.torch_backend import gpu_trouble
+        from indexes.devices import gpu_trouble
 
         return multiply_on_host(rows, precision) if gpu_trouble() else multiply_on_gpu(rows, precision)
 
@@ -124,7 +124,8 @@ def multiply_on_gpu(rows: Rows, precision: str) -> Search:
     """Large tiles with float32 results, queries sent there first; synchronised."""
     import torch
 
-    from indexes.device_scan import TILE_QUERIES, TILE_SCORES, exact_products, product
+    from indexes.device_scan import TILE_QUERIES, TILE_SCORES
+    from indexes.device_tiles import exact_products, product
     from indexes.host_scan import cut
     from indexes.prepared import PRECISIONS
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from indexes.devices import gpu_trouble
 from indexes.faiss_backend import probe_gpu
 from indexes.probe import fastest_on_cpu
 from indexes.protocol import SearchBackend, Shard
 from indexes.registry import open_backend
-from indexes.torch_backend import gpu_trouble
 
 
 def fastest_backend() -> str:

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from indexes.certify import add_counts
 from indexes.host_scan import TILE_QUERIES, HostScan, Work, cut
-from indexes.memory import BlockPlan
 from indexes.prefetch import Prefetch, Span
 from indexes.prepared import (
-    PRECISIONS,
     Precision,
     PreparedQueries,
     PreparedRows,
@@ -23,7 +20,6 @@ from indexes.prepared import (
     prepare_queries,
     prepare_rows,
 )
-from indexes.probe import fastest_precision
 from indexes.protocol import Counts, Shard, TopK
 from indexes.streaming import LARGEST_NORM, Leaders, spans
 from indexes.validate import read_rows
@@ -53,9 +49,10 @@ class LowPrecisionStream:
 
     def prefetch(self, wanted: Sequence[Span]) -> Prefetch[PreparedRows]:
         """The rows of some spans, read and rounded ahead."""
-        return Prefetch(self._prepare, wanted)
+        return Prefetch(self.prepare, wanted)
 
-    def _prepare(self, start: int, stop: int) -> PreparedRows:
+    def prepare(self, start: int, stop: int) -> PreparedRows:
+        """Rows [start, stop), read and rounded."""
         return prepare_rows(read_rows(self.shard, start, stop), LARGEST_NORM, self.precision, start)
 
     def ask(self, queries: NDArray[np.float32]) -> PreparedQueries:
@@ -95,9 +92,3 @@ def take_in(work: Work, part: slice, thresholds: NDArray[np.float32], counts: Co
         known = work.queries.stored[part], work.rows.stored[columns]
         add_counts(counts, tile, *limits, *known, thresholds)
         best.take_in(tile, *limits, *known, work.rows.first + columns.start)
-
-
-def open_stream(shard: Shard, plan: BlockPlan, precision: str) -> LowPrecisionStream:
-    """A shard whose source validates its rows; any word that is no precision stands for the fastest."""
-    name = precision if precision in PRECISIONS else fastest_precision(torch.device("cpu"))
-    return LowPrecisionStream(PRECISIONS[name], shard, plan.block_rows)

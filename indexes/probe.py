@@ -27,7 +27,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from indexes.blas_kernel import processor_flags
-from indexes.device_scan import exact_products, product
+from indexes.device_tiles import exact_products, product
 from indexes.prepared import PRECISIONS
 
 SHAPE = (256, 2048, 512)  # queries, rows, dimensions of the tile

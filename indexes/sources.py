@@ -1,14 +1,10 @@
-"""Row sources for arrays: in memory, or mapped from a .npy file."""
+"""Row sources for arrays, and for a part of another source."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-from numpy.typing import NDArray
 
-from indexes.errors import SearchInputError
-from indexes.protocol import Rows
+from indexes.protocol import Rows, RowSource
 from indexes.validate import check_dim
 
 
@@ -35,19 +31,19 @@ class ArrayRows:
         return self._array[start:stop]
 
 
-def npy_rows(path: Path) -> ArrayRows:
-    """The rows of a .npy file, mapped, not read; raises `SearchInputError` when it holds anything else."""
-    try:
-        array: NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise SearchInputError(
-            f"{path}: cannot be read as a .npy array ({error}); write it with numpy.save"
-        ) from error
-    if not isinstance(array, np.ndarray):
-        raise SearchInputError(
-            f"{path}: an .npz archive, expected one array in a .npy file; write it with numpy.save"
-        )
-    try:
-        return ArrayRows(array)
-    except SearchInputError as error:
-        raise SearchInputError(f"{path}: {error}") from error
+class RowRange:
+    """Rows [first, stop) of another source, counted from 0."""
+
+    def __init__(self, source: RowSource, first: int, stop: int) -> None:
+        self._source, self._first, self._rows = source, first, stop - first
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, dim)."""
+        return self._rows, self._source.shape[1]
+
+    def read(self, start: int, stop: int) -> Rows:
+        """Rows [start, stop) of the range; IndexError outside of it."""
+        if not 0 <= start <= stop <= self._rows:
+            raise IndexError(f"rows [{start}, {stop}) of a range of {self._rows}")
+        return self._source.read(self._first + start, self._first + stop)

@@ -8,7 +8,8 @@ before the search, and the certificate takes the largest norm that a valid row m
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from indexes.certify import check_excess
 from indexes.kernels import HALVES, lead
 from indexes.memory import BlockPlan, MemoryLimit
-from indexes.prefetch import Prefetch, Span
+from indexes.prefetch import Span
 from indexes.protocol import Counts, Rows, RowSource, SearchBackend, Shard, TopK
 from indexes.registry import BLOCK_ROWS, QUERY_BLOCK, check_backend, open_backend
 from indexes.validate import (
@@ -31,7 +32,7 @@ from indexes.validate import (
 )
 
 # family of backends -> module with `open_stream(shard, plan, precision)`; imported when first used
-STREAMS: Mapping[str, str] = {"numpy": "indexes.float32_stream", "torch": "indexes.low_precision_stream"}
+STREAMS: Mapping[str, str] = {"numpy": "indexes.float32_stream", "torch": "indexes.torch_backend"}
 NO_ROW = -1
 LARGEST_NORM = 1 + NORM_TOLERANCE
 DEFAULT_PLAN = BlockPlan(BLOCK_ROWS, QUERY_BLOCK)
@@ -89,6 +90,13 @@ class Leaders:
         """Those of some queries, as views."""
         return Leaders(self.scores[queries], self.rows[queries], self.tied[queries])
 
+    def offer(self, scores: NDArray[np.float32], rows: NDArray[np.int64], tied: NDArray[np.int64]) -> None:
+        """Take in the leaders of later rows, in place."""
+        better, equal = scores > self.scores, scores == self.scores
+        self.tied[equal] += tied[equal]
+        for mine, theirs in ((self.scores, scores), (self.rows, rows), (self.tied, tied)):
+            mine[better] = theirs[better]
+
     def take_in(
         self,
         tile: NDArray[Any],
@@ -119,7 +127,7 @@ class StreamScan(Protocol):
     def counts(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Counts:
         """Rows above and tied with the thresholds of validated queries."""
 
-    def prefetch(self, wanted: Sequence[Span]) -> Prefetch[Any]:
+    def prefetch(self, wanted: Sequence[Span]) -> AbstractContextManager[Iterator[tuple[Span, Any]]]:
         """The blocks of some spans, read and prepared ahead."""
 
     def ask(self, queries: NDArray[np.float32]) -> Any:
@@ -165,8 +173,8 @@ def open_streamed(shard: Shard, plan: BlockPlan = DEFAULT_PLAN, backend: str = "
     """Make a shard searchable without reading it. Raises `SearchInputError` for one without rows.
 
     Rows that are not valid are met, and named, during the search. `backend` is the name of the one that would
-    search in memory: its first pass on the processor is used, that of numpy for those that have none of
-    their own; "auto" is the fastest.
+    search in memory: its first pass is used, on a GPU where it has one, that of numpy for those that have
+    none of their own; "auto" is the fastest.
     """
     check_shard(shard)
     checked = Shard(shard.name, shard.origin, CheckedRows(shard.source, f"shard {shard.name!r}"))
@@ -176,7 +184,7 @@ def open_streamed(shard: Shard, plan: BlockPlan = DEFAULT_PLAN, backend: str = "
 def stream_of(backend: str, shard: Shard, plan: BlockPlan) -> StreamScan:
     """The first pass of a backend, over blocks that are read ahead."""
     check_backend(backend)
-    name = importlib.import_module("indexes.probe").fastest_on_cpu() if backend == "auto" else backend
+    name = importlib.import_module("indexes.auto_backend").fastest_backend() if backend == "auto" else backend
     family, _, precision = name.partition("-")
     opener = importlib.import_module(STREAMS.get(family, STREAMS["numpy"])).open_stream
     stream: StreamScan = opener(shard, plan, precision)

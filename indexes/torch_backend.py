@@ -1,49 +1,59 @@
 """The torch backend: a low-precision matrix product proposes, a bound certifies, exact scores decide.
 
-On a GPU that torch can use the rows stay there (`indexes.device_scan`), else the pass runs on the processor
-(`indexes.host_scan`). The precision is the fastest of those that the device has (`indexes.probe`), or the
-one that the backend's name says: the answer is the same.
+On GPUs that torch can use the rows stay there (`indexes.device_scan`), shared out where there are several
+(`indexes.devices`), and what does not fit is streamed (`indexes.device_stream`); else the pass runs on the
+processor (`indexes.host_scan`). The precision is the fastest of those that the device has (`indexes.probe`),
+or the one that the backend's name says: the answer is the same.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from indexes.certify import TF32_FORCED, tf32_is_forced
-from indexes.device_scan import DeviceRows, DeviceScan
+from indexes.device_scan import DeviceScan
+from indexes.device_stream import DeviceStream
+from indexes.device_tiles import DeviceRows
+from indexes.devices import (
+    CPU,
+    SHARE_ROWS,
+    Scan,
+    Share,
+    SharedScan,
+    fits_on,
+    gpu_trouble,
+    share_out,
+    usable_gpus,
+)
 from indexes.errors import SearchInputError
 from indexes.host_scan import HostScan
-from indexes.prepared import PRECISIONS, PreparedRows, prepare_rows
+from indexes.low_precision_stream import LowPrecisionStream
+from indexes.memory import BlockPlan
+from indexes.prepared import PRECISIONS, Precision, PreparedRows, prepare_rows
 from indexes.probe import fastest_precision
 from indexes.protocol import Counts, Rows, Shard, TopK
-from indexes.sources import ArrayRows
+from indexes.sources import ArrayRows, RowRange
+from indexes.streaming import LARGEST_NORM, CheckedRows, StreamScan, spans
 from indexes.validate import check_k, check_queries, check_rows, check_shard, check_thresholds, read_rows
 
-CPU = torch.device("cpu")
-
-
-class Scan(Protocol):
-    """What does the work: `HostScan` or `DeviceScan`."""
-
-    def topk(self, queries: NDArray[np.float32], k: int) -> TopK:
-        """The k best rows of validated queries."""
-
-    def counts(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Counts:
-        """Rows above and tied with the thresholds of validated queries."""
+DEVICE_BLOCK = 1 << 16  # rows placed or streamed at once: some tiles of a GPU
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class TorchBackend:
-    """A shard prepared for one device; `precision` and `device` say how the first pass runs.
+    """A shard prepared for its devices; `precision` and `device` say how the first pass runs.
 
-    Costs the rows in the low precision (2 or 4 bytes a value), on a GPU the rows as they are too, and a copy
-    of the rows in memory where the source is not an array already (`indexes.sources.ArrayRows`).
+    Costs the rows in the low precision (2 or 4 bytes a value). On a processor that is beside a copy of the
+    rows in memory, where the source is not an array already (`indexes.sources.ArrayRows`); on a GPU it is
+    there, with the rows as they are, and nothing stays in memory here.
     """
 
     shard: Shard
@@ -62,36 +72,16 @@ class TorchBackend:
         return self.scan.counts(valid, check_thresholds(thresholds, len(valid)))
 
 
-@cache
-def gpu_trouble() -> str | None:
-    """Why torch cannot multiply on GPU 0 here, in words; None when it can. Tried once."""
-    if tf32_is_forced():
-        return TF32_FORCED
-    if not torch.cuda.is_available():
-        return f"torch {torch.__version__} sees no GPU"
-    try:
-        ones = torch.ones(8, 8, device="cuda", dtype=torch.bfloat16)
-        result = float((ones @ ones).sum())
-    except RuntimeError as error:
-        return f"torch {torch.__version__} sees a GPU but cannot use it: {str(error).splitlines()[0]}"
-    return None if result == 8.0**3 else f"the GPU computes {result}, expected {8.0**3}"
+# ---------------------------------------------------------------- on the processor
 
 
-def open_on(
-    device: torch.device, precision: str | None, shard: Shard, block_rows: int, query_block: int
-) -> TorchBackend:
-    """Read and validate the shard, and prepare it for a device; `precision` None is the fastest there.
-
-    `query_block` is not used: tiles are cut to the cache.
-    """
+def open_on_host(precision: str | None, shard: Shard, block_rows: int) -> TorchBackend:
+    """Read and validate the shard, and prepare it; `precision` None is the fastest."""
     check_shard(shard)
-    chosen = PRECISIONS[precision or fastest_precision(device)]
+    chosen = PRECISIONS[precision or fastest_precision(CPU)]
     rows, norm = read_all(shard, block_rows)
-    if device.type == "cpu":
-        prepared = prepare_rows(rows, norm, chosen)
-        return TorchBackend(shard, HostScan(chosen, partial(_only, prepared)), chosen.name, "cpu")
-    placed = DeviceRows.place(prepare_rows(rows, norm, chosen), device)
-    return TorchBackend(shard, DeviceScan(chosen, (placed,), device), chosen.name, str(device))
+    prepared = prepare_rows(rows, norm, chosen)
+    return TorchBackend(shard, HostScan(chosen, partial(_only, prepared)), chosen.name, "cpu")
 
 
 def _only(rows: PreparedRows) -> tuple[PreparedRows]:
@@ -113,30 +103,98 @@ def read_all(shard: Shard, block_rows: int) -> tuple[Rows, float]:
     return rows, largest
 
 
+# ---------------------------------------------------------------- on other devices
+
+
+def open_on_devices(
+    devices: Sequence[torch.device],
+    precision: str | None,
+    shard: Shard,
+    block_rows: int = DEVICE_BLOCK,
+    share_rows: int = SHARE_ROWS,
+) -> TorchBackend:
+    """Read and validate the shard, and share it out over devices of one kind; `precision` None is their
+    fastest.
+
+    A share that does not fit on its device is streamed: its rows are validated when they are searched.
+    """
+    check_shard(shard)
+    chosen = PRECISIONS[precision or fastest_precision(devices[0])]
+    value_bytes = chosen.dtype.itemsize + read_rows(shard, 0, 1).dtype.itemsize
+    shares, places = [], []
+    for device, first, rows in share_out(shard.rows, devices, share_rows):
+        checked = CheckedRows(shard.source, f"shard {shard.name!r}")
+        part = Shard(shard.name, shard.origin, RowRange(checked, first, first + rows))
+        placed = None
+        if fits_on(device, rows, shard.dim, value_bytes):
+            placed = place(part, chosen, device, block_rows)
+        scan: Scan
+        if placed is not None:
+            scan = DeviceScan(chosen, partial(tuple, placed), device)
+        else:
+            LOG.warning("%s cannot hold %s: its rows are streamed to it", device, shard.name)
+            scan = DeviceStream(LowPrecisionStream(chosen, part, block_rows), device)
+        shares.append(Share(first, rows, scan))
+        places.append(str(device) if placed is not None else f"{device} streamed")
+    whole = shares[0].scan if len(shares) == 1 else SharedScan(tuple(shares))
+    return TorchBackend(shard, whole, chosen.name, ", ".join(places))
+
+
+def place(
+    part: Shard, precision: Precision, device: torch.device, block_rows: int
+) -> tuple[DeviceRows, ...] | None:
+    """Rows of a checked source on a device, block by block; None when its memory ends before they do."""
+    placed: list[DeviceRows] = []
+    try:
+        for start, stop in spans(part.rows, block_rows):
+            rows = prepare_rows(read_rows(part, start, stop), LARGEST_NORM, precision, start)
+            placed.append(DeviceRows.place(rows, device))
+    except torch.OutOfMemoryError:
+        return None
+    return tuple(placed)
+
+
+def open_stream(shard: Shard, plan: BlockPlan, precision: str) -> StreamScan:
+    """A shard whose source validates its rows, streamed: to GPU 0 where torch can use it, else on the
+    processor.
+
+    `precision` is what follows ``torch-`` in the backend's name; a word that is no precision stands for the
+    fastest, "cpu" for the processor.
+    """
+    gpus = () if precision == "cpu" else usable_gpus()
+    device = gpus[0] if gpus else CPU
+    name = precision if precision in PRECISIONS else fastest_precision(device)
+    stream = LowPrecisionStream(PRECISIONS[name], shard, plan.block_rows)
+    return DeviceStream(stream, device) if gpus else stream
+
+
+# ---------------------------------------------------------------- the registry's functions
+
+
 def open_shard(shard: Shard, block_rows: int, query_block: int) -> TorchBackend:
-    """On GPU 0 where torch can use it, else on the processor."""
-    device = CPU if gpu_trouble() else torch.device("cuda", 0)
-    return open_on(device, None, shard, block_rows, query_block)
+    """On the GPUs that torch can use, else on the processor."""
+    return _open_with(None, shard, block_rows, query_block)
 
 
 def open_cpu(shard: Shard, block_rows: int, query_block: int) -> TorchBackend:
     """On the processor, in the fastest precision."""
-    return open_on(CPU, None, shard, block_rows, query_block)
+    return open_on_host(None, shard, block_rows)
 
 
 def open_cuda(shard: Shard, block_rows: int, query_block: int) -> TorchBackend:
-    """On GPU 0; raises `SearchInputError` where torch cannot use it."""
+    """On the GPUs; raises `SearchInputError` where torch cannot use one."""
     trouble = gpu_trouble()
     if trouble:
         raise SearchInputError(
             f"backend torch-cuda needs a GPU that torch can use: {trouble}; use --backend auto"
         )
-    return open_on(torch.device("cuda", 0), None, shard, block_rows, query_block)
+    return open_on_devices(usable_gpus(), None, shard)
 
 
-def _open_with(precision: str, shard: Shard, block_rows: int, query_block: int) -> TorchBackend:
-    device = CPU if gpu_trouble() else torch.device("cuda", 0)
-    return open_on(device, precision, shard, block_rows, query_block)
+def _open_with(precision: str | None, shard: Shard, block_rows: int, query_block: int) -> TorchBackend:
+    """`query_block` is not used: tiles are cut to the cache, or to what a GPU scores at once."""
+    gpus = usable_gpus()
+    return open_on_devices(gpus, precision, shard) if gpus else open_on_host(precision, shard, block_rows)
 
 
 open_bfloat16 = partial(_open_with, "bfloat16")

@@ -222,8 +222,8 @@ def _runs_here(name: str) -> bool:
     if "bfloat16" in name:
         import torch
 
+        from indexes.devices import gpu_trouble
         from indexes.probe import candidates
-        from indexes.torch_backend import gpu_trouble
 
         return gpu_trouble() is None or "bfloat16" in candidates(torch.device("cpu"))
     return True

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from indexes import torch_backend
+from indexes.devices import gpu_trouble, usable_gpus
 from indexes.exact import exact_score_block
 from indexes.faiss_backend import LONGEST_LIST, probe_gpu
 from indexes.prepared import PRECISIONS
 from indexes.protocol import Shard
 from indexes.registry import open_backend
 from indexes.sources import ArrayRows
-from indexes.torch_backend import gpu_trouble
+from indexes.torch_backend import open_on_devices
 
 pytestmark = pytest.mark.gpu
 TORCH = ("torch-cuda", *(f"torch-{name}" for name in sorted(PRECISIONS)))
@@ -54,6 +56,38 @@ def test_a_gpu_gives_the_same_bits(name, kind, k, dtype):
     counts = backend.counts(queries, thresholds)
     assert counts.above.tolist() == (exact > thresholds[:, None]).sum(axis=1).tolist()
     assert counts.tied.tolist() == (exact == thresholds[:, None]).sum(axis=1).tolist()
+
+
+@pytest.mark.skipif(bool(gpu_trouble()), reason=str(gpu_trouble()))
+@pytest.mark.parametrize("precision", sorted(PRECISIONS))
+def test_rows_that_do_not_fit_are_streamed_with_the_same_bits(monkeypatch, precision):
+    rows = gallery("near", 50_000, 256)
+    queries = rows[::97].copy()
+    monkeypatch.setattr(torch_backend, "fits_on", lambda *_: False)
+    backend = open_on_devices(usable_gpus(), precision, Shard("rows", "original", ArrayRows(rows)), 3000)
+    assert "streamed" in backend.device
+    expected = open_backend("numpy", Shard("rows", "original", ArrayRows(rows)))
+    found, known = backend.topk(queries, 10), expected.topk(queries, 10)
+    assert found.rows.tolist() == known.rows.tolist()
+    assert found.scores.tobytes() == known.scores.tobytes()
+    thresholds = known.scores[:, 3].copy()
+    assert (
+        backend.counts(queries, thresholds).tied.tolist()
+        == expected.counts(queries, thresholds).tied.tolist()
+    )
+
+
+@pytest.mark.skipif(len(usable_gpus()) < 2, reason="needs two GPUs of one kind")
+def test_several_gpus_share_the_rows():
+    rows = gallery("near", 50_000, 256)
+    queries = rows[::97].copy()
+    shard = Shard("rows", "original", ArrayRows(rows))
+    backend = open_on_devices(usable_gpus(), None, shard, share_rows=1000)
+    assert backend.device.count("cuda:") == len(usable_gpus())
+    assert (
+        backend.topk(queries, 10).rows.tolist()
+        == open_backend("numpy", shard).topk(queries, 10).rows.tolist()
+    )
 
 
 def test_a_million_rows_that_all_tie(name):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from threading import Event, Thread
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes import device_scan
+from indexes import device_scan, device_tiles
 from indexes.certify import Best, ProposerError, add_counts, improve_best, no_counts
-from indexes.device_scan import DeviceRows, DeviceScan
+from indexes.device_scan import DeviceScan
+from indexes.device_tiles import DeviceRows, ProductSetting
 from indexes.exact import exact_score_block
 from indexes.host_scan import HostScan, shares
 from indexes.prepared import PRECISIONS, bound, prepare_queries, prepare_rows
@@ -38,7 +41,7 @@ def scans(rows, precision, block_rows):
         for first in range(0, len(rows), block_rows)
     ]
     placed = tuple(DeviceRows.place(block, CPU) for block in blocks)
-    return HostScan(chosen, lambda: blocks), DeviceScan(chosen, placed, CPU)
+    return HostScan(chosen, lambda: blocks), DeviceScan(chosen, lambda: placed, CPU)
 
 
 def check(scan, queries, rows, k, thresholds=None):
@@ -268,7 +271,7 @@ def test_every_query_meets_every_row_once(queries, rows, threads):
 def test_a_full_device_searches_in_smaller_tiles_and_says_so_once(unit_rows, monkeypatch, caplog):
     rows, queries = unit_rows(1, 500, 16), unit_rows(2, 50, 16)
     _, scan = scans(rows, "bfloat16", 500)
-    real, asked = device_scan.product, []
+    real, asked = device_tiles.product, []
 
     def small_memory(left, right, precision):
         asked.append(len(right))
@@ -276,9 +279,43 @@ def test_a_full_device_searches_in_smaller_tiles_and_says_so_once(unit_rows, mon
             raise torch.OutOfMemoryError("full")
         return real(left, right, precision)
 
-    monkeypatch.setattr(device_scan, "product", small_memory)
+    monkeypatch.setattr(device_tiles, "product", small_memory)
     monkeypatch.setattr(device_scan, "TILE_SCORES", 50 * 1024)
     monkeypatch.setattr(device_scan, "TILE_QUERIES", 30)
     check(scan, queries, rows, 10)
     assert max(asked) > 128 >= asked[-1]
     assert [record.message for record in caplog.records if "out of memory" in record.message][:1]
+
+
+def test_a_device_that_stays_full_says_so(unit_rows, monkeypatch):
+    def no_memory(left, right, precision):
+        raise torch.OutOfMemoryError("full")
+
+    monkeypatch.setattr(device_tiles, "product", no_memory)
+    _, scan = scans(unit_rows(1, 50, 16), "bfloat16", 50)
+    with pytest.raises(torch.OutOfMemoryError):
+        scan.topk(unit_rows(2, 5, 16), 3)
+
+
+def test_a_setting_is_shared_by_those_who_agree_and_put_back_by_the_last():
+    values = [False]
+
+    def write(allowed):
+        values.append(allowed)
+        return values[-2]
+
+    setting, entered = ProductSetting(write), Event()
+
+    def other():
+        with setting.held(False):
+            entered.set()
+
+    thread = Thread(target=other)
+    with setting.held(True):
+        with setting.held(True):
+            thread.start()
+        assert values == [False, True]  # the inner user's leaving puts nothing back
+        assert not entered.is_set()
+    thread.join(20)
+    assert entered.is_set()
+    assert values == [False, True, False, False, False]

@@ -13,24 +13,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from indexes import registry
+from indexes import registry, torch_backend
 from indexes.auto_backend import fastest_backend
-from indexes.device_scan import DeviceRows, DeviceScan
 from indexes.exact import exact_score_block, exact_scores
 from indexes.faiss_backend import LONGEST_LIST, probe_gpu
 from indexes.gallery import Gallery, merge_topk
-from indexes.prepared import PRECISIONS, prepare_rows
 from indexes.protocol import Shard
 from indexes.sources import ArrayRows
-from indexes.torch_backend import TorchBackend, gpu_trouble, read_all
+from indexes.torch_backend import gpu_trouble, open_on_devices
 
 PRECISION_NAMES = ("bfloat16", "float16", "float32", "tf32")
 BACKENDS = (
     "numpy",
     "faiss",
     *(f"torch-{precision}" for precision in PRECISION_NAMES),
-    *(f"device-{precision}" for precision in PRECISION_NAMES),  # what runs on a GPU, on the processor
+    # what runs on GPUs, on the processor: rows that stay there, shared out, streamed
+    *(f"device-{precision}" for precision in PRECISION_NAMES),
+    "shared-bfloat16",
+    "streamed-bfloat16",
 )
+ON_DEVICES = ("device", "shared", "streamed")
+CPU = torch.device("cpu")
 KINDS = ("plain", "tied", "near", "sparse", "tiny")
 seeds = st.integers(0, 2**32 - 1)
 
@@ -40,17 +43,14 @@ def shard_of(rows, name="rows", origin="original"):
 
 
 def open_backend(name, shard, *, block_rows=8192, query_block=1024):
-    """As the registry does, and the scan for GPUs on the processor, in blocks of `block_rows`."""
+    """As the registry does, and what searches on GPUs, on the processor, in blocks of `block_rows`."""
     kind, _, precision = name.partition("-")
-    if kind != "device":
+    if kind not in ON_DEVICES:
         return registry.open_backend(name, shard, block_rows=block_rows, query_block=query_block)
-    rows, norm = read_all(shard, 1000)
-    chosen, cpu = PRECISIONS[precision], torch.device("cpu")
-    blocks = tuple(
-        DeviceRows.place(prepare_rows(rows[first : first + block_rows], norm, chosen, first), cpu)
-        for first in range(0, len(rows), block_rows)
-    )
-    return TorchBackend(shard, DeviceScan(chosen, blocks, cpu), precision, "cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch_backend, "fits_on", lambda *_: kind != "streamed")
+        devices = (CPU,) * (3 if kind == "shared" else 1)
+        return open_on_devices(devices, precision, shard, block_rows, share_rows=1)
 
 
 def same_as(answer, scores, rows):
@@ -170,7 +170,7 @@ def test_threads_and_batches_do_not_matter(case, threads, name, batch):
 @pytest.mark.parametrize(("block_rows", "query_block"), [(1, 1024), (97, 33), (1000, 1), (10**6, 10**6)])
 def test_block_sizes_do_not_matter(case, name, block_rows, query_block):
     rows, queries, thresholds, *_ = case
-    if block_rows == 1 and name.startswith("device"):
+    if block_rows == 1 and name.startswith(ON_DEVICES):
         pytest.skip("a GPU's blocks are large; one row each takes a minute")
     if block_rows == 1:  # slow: a slice of the queries is enough
         queries, thresholds = queries[:4], thresholds[:4]
@@ -210,7 +210,7 @@ def test_two_threads_use_one_backend_at_once(case, name):
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_identical_rows_are_listed_in_their_order(unit_rows, name):
-    count = 400 if name.startswith("device") else 20_000  # exact scores in torch are fast on a GPU only
+    count = 400 if name.startswith(ON_DEVICES) else 20_000  # exact scores in torch are fast on a GPU only
     rows = np.repeat(unit_rows(1, 1, 512), count, axis=0)
     queries = unit_rows(2, 100, 512)
     backend = open_backend(name, shard_of(rows))

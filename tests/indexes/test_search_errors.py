@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from indexes.devices import gpu_trouble
 from indexes.errors import SearchInputError
 from indexes.faiss_backend import probe_gpu
 from indexes.gallery import Gallery, merge_topk
 from indexes.protocol import Shard, TopK
 from indexes.registry import open_backend
-from indexes.sources import ArrayRows, npy_rows
-from indexes.torch_backend import gpu_trouble
+from indexes.sources import ArrayRows
 
 BACKENDS = ("numpy", "faiss", "torch")
 
@@ -190,31 +190,7 @@ def test_bad_merges():
     refused("answers for [1, 2] queries", merge_topk, [(0, one), (1, two)], 1)
 
 
-def test_bad_arrays_and_files(tmp_path):
+def test_bad_arrays():
     refused("rows: dtype float64", ArrayRows, np.eye(3))
     refused("rows: shape (3,)", ArrayRows, np.ones(3, "f4"))
     refused("rows: dimension 0", ArrayRows, np.ones((3, 0), "f4"))
-    refused("absent.npy: cannot be read", npy_rows, tmp_path / "absent.npy")
-    (tmp_path / "text.npy").write_text("no array")
-    refused("text.npy: cannot be read", npy_rows, tmp_path / "text.npy")
-    (tmp_path / "empty.npy").write_bytes(b"")
-    refused("empty.npy: cannot be read", npy_rows, tmp_path / "empty.npy")
-    np.save(tmp_path / "wide.npy", np.eye(3))
-    refused("wide.npy: rows: dtype float64", npy_rows, tmp_path / "wide.npy")
-    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
-    refused("objects.npy: cannot be read", npy_rows, tmp_path / "objects.npy")
-    np.savez(tmp_path / "archive.npz", np.eye(3))
-    refused("archive.npz: an .npz archive", npy_rows, tmp_path / "archive.npz")
-    np.save(tmp_path / "whole.npy", np.eye(30, dtype="f4"))
-    (tmp_path / "cut.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:-5])
-    refused("cut.npy: cannot be read", npy_rows, tmp_path / "cut.npy")
-
-
-def test_a_mapped_file_is_searched_and_cannot_be_changed(tmp_path):
-    np.save(tmp_path / "rows.npy", np.eye(5, dtype="f4"))
-    source = npy_rows(tmp_path / "rows.npy")
-    assert source.shape == (5, 5)
-    with pytest.raises(ValueError, match="read-only"):
-        source.read(0, 2)[0, 0] = 3
-    found = open_backend("numpy", Shard("mapped", "original", source)).topk(np.eye(5, dtype="f4")[3:4], 2)
-    assert found.rows.tolist() == [[3, 0]]

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes import certify
+from indexes import certify, streaming, torch_backend
+from indexes.device_stream import DeviceStream
 from indexes.errors import SearchInputError
 from indexes.exact import exact_score_block
 from indexes.files import open_npy
@@ -23,7 +25,7 @@ from indexes.prefixes import search_prefixes
 from indexes.protocol import Shard
 from indexes.registry import open_backend
 from indexes.sources import ArrayRows
-from indexes.streaming import LARGEST_NORM, StreamedBackend, open_limited, open_streamed, spans
+from indexes.streaming import DEFAULT_PLAN, LARGEST_NORM, StreamedBackend, open_limited, spans
 
 KINDS = ("plain", "tied", "near", "sparse", "tiny")
 
@@ -45,9 +47,22 @@ def shard(rows: np.ndarray, name: str = "distractors") -> Shard:
 
 
 PASSES = ("numpy", "torch-float32", "torch-bfloat16", "torch-float16")
+PASSES_AND_GPU = (*PASSES, "gpu-bfloat16", "gpu-tf32")  # what streams to a GPU, on the processor
 
 
-@pytest.mark.parametrize("backend_name", PASSES)
+def open_streamed(shard: Shard, plan: BlockPlan = DEFAULT_PLAN, name: str = "numpy") -> StreamedBackend:
+    """As the package does, and what streams to a GPU, with the processor in its place."""
+    kind, _, precision = name.partition("-")
+    if kind != "gpu":
+        return streaming.open_streamed(shard, plan, name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch_backend, "usable_gpus", lambda: (torch.device("cpu"),))
+        backend = streaming.open_streamed(shard, plan, f"torch-{precision}")
+    assert isinstance(backend.scan, DeviceStream)
+    return backend
+
+
+@pytest.mark.parametrize("backend_name", PASSES_AND_GPU)
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -83,7 +98,7 @@ def test_every_prefix_equals_a_search_of_that_prefix(
         np.testing.assert_array_equal(prefix.leaders.tied, (part == part.max(axis=1)[:, None]).sum(axis=1))
 
 
-@pytest.mark.parametrize("backend_name", PASSES)
+@pytest.mark.parametrize("backend_name", PASSES_AND_GPU)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("block", [8192, 700])
 def test_a_larger_shard_gives_the_same_bits_as_in_memory(unit_rows, backend_name, kind, block):
@@ -150,6 +165,33 @@ def test_a_bad_row_is_named_when_the_search_meets_it(unit_rows, value, message):
         search_prefixes(backend, rows[:2], np.ones(2, np.float32), [77, 78])
     with pytest.raises(SearchInputError, match="row 77"):
         backend.topk(rows[:2], 3)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_a_device_cannot_hold_is_streamed_to_it(unit_rows, monkeypatch, caplog, full):
+    def no_memory(rows, device):
+        raise torch.OutOfMemoryError("full")
+
+    rows, queries = unit_rows(1, 700, 6).copy(), unit_rows(2, 9, 6)
+    if full:  # it seemed to fit
+        monkeypatch.setattr(torch_backend.DeviceRows, "place", no_memory)
+    else:
+        monkeypatch.setattr(torch_backend, "fits_on", lambda *_: False)
+    devices = (torch.device("cpu"),) * 2
+    backend = torch_backend.open_on_devices(devices, "float32", shard(rows), 100, share_rows=1)
+    monkeypatch.undo()
+    assert backend.device == "cpu streamed, cpu streamed"
+    assert [record.message for record in caplog.records] == [
+        "cpu cannot hold distractors: its rows are streamed to it"
+    ] * 2
+    found, expected = backend.topk(queries, 5), open_backend("numpy", shard(rows)).topk(queries, 5)
+    assert found.rows.tolist() == expected.rows.tolist()
+    rows[611] = 0
+    with pytest.raises(SearchInputError, match="shard 'distractors': row 611 is all zeros"):
+        torch_backend.open_on_devices(devices, "float32", shard(rows), 100, share_rows=1)
+    monkeypatch.setattr(torch_backend, "fits_on", lambda *_: False)
+    with pytest.raises(SearchInputError, match="shard 'distractors': row 611 is all zeros"):
+        torch_backend.open_on_devices(devices, "float32", shard(rows), 100, share_rows=1).topk(queries, 5)
 
 
 def test_bad_queries_and_shards(unit_rows):
