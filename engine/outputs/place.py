@@ -16,6 +16,8 @@ from pathlib import Path
 from engine.errors import InputError
 from engine.inputs import kind_of_file
 
+TEMPORARY = "." * 20  # what the name of a temporary file beside an output may be longer
+
 
 def check_output_folder(folder: Path, option: str = "") -> Path:
     """The folder that outputs go to, links followed; it need not be there, and is not made.
@@ -48,6 +50,7 @@ def place_of(path: Path, option: str = "") -> Path:
     """The file that a path leads to, there or not. Raises `InputError` for all that is no regular file."""
     target = follow(path, option)
     status = status_of(target, path, option)
+    status_of(Path(f"{target}{TEMPORARY}"), path, option)
     if status is not None and not stat.S_ISREG(status.st_mode):
         kind = kind_of_file(status.st_mode)
         raise InputError(f"{shown(path, option)}: is {kind}, expected a file to write; name another one")

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from engine.errors import InputError
 from engine.outputs import atomic
+from engine.outputs.lock import WriterLock
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
@@ -94,3 +96,85 @@ def test_one_process_writes_a_target_at_a_time(tmp_path: Path) -> None:
         atomic.output_folder(tmp_path / "out", "last", force=False),
     ):
         raise AssertionError("entered twice")
+
+
+def test_two_at_once_into_a_new_folder_are_one_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one has come, and gone, between the first look at the folder and the lock."""
+    out, locked = tmp_path / "out", atomic.locked
+
+    def fill(text: str) -> None:
+        with atomic.output_folder(out, "last", force=False) as folder:
+            (folder / "last").write_text(text)
+
+    def overtaken(target: Path, path: Path) -> AbstractContextManager[WriterLock]:
+        monkeypatch.setattr(atomic, "locked", locked)
+        fill("of the other")
+        return locked(target, path)
+
+    monkeypatch.setattr(atomic, "locked", overtaken)
+    with pytest.raises(InputError, match=r"--out .*out: the folder is not empty"):
+        fill("ours")
+    assert [file.read_text() for file in out.iterdir()] == ["of the other"]
+
+
+def test_an_output_folder_needs_no_more_than_itself(tmp_path: Path) -> None:
+    """It may be a mount, in a folder that is not ours."""
+    out = tmp_path / "out"
+    out.mkdir()
+    with atomic.output_folder(out, "last", force=False) as folder:
+        assert folder.parent == out
+        assert [file.name for file in tmp_path.iterdir()] == ["out"]
+        (folder / "last").touch()
+    assert [file.name for file in out.iterdir()] == ["last"]
+
+
+@pytest.mark.parametrize("failure", [InputError, OSError])
+def test_no_error_names_the_temporary_file_or_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def fail(path: Path) -> None:
+        raise InputError(f"{path}: odd") if failure is InputError else OSError(5, "odd", str(path))
+
+    def fill(out: str) -> None:
+        with atomic.output_folder(Path(out), "last", force=True) as folder:
+            fail(folder / "a.parquet")
+
+    for out in ("out", "."):
+        with pytest.raises(InputError) as caught:
+            fill(out)
+        assert Path(str(caught.value).split(":")[0]) == Path(out) / "a.parquet"
+        assert ".partial" not in str(caught.value)
+    with pytest.raises(InputError) as caught:
+        atomic.write_atomically(Path("a.txt"), fail)
+    assert str(caught.value).startswith("a.txt: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_at_a_temporary_name_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    (tmp_path / ".a.txt.partial").symlink_to("mine.txt")
+    atomic.write_atomically(tmp_path / "a.txt", lambda to: to.write_text("new"))
+    (tmp_path / "safe").mkdir()
+    (tmp_path / "safe" / "last").write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".partial").symlink_to(tmp_path / "safe")
+    with atomic.output_folder(tmp_path / "out", "last", force=False) as folder:
+        (folder / "last").write_text("new")
+    texts = {str(file.relative_to(tmp_path)): file.read_text() for file in tmp_path.rglob("*.*")}
+    assert texts == {"mine.txt": "mine", "a.txt": "new"}
+    assert (tmp_path / "safe" / "last").read_text() == "mine"
+    assert [(file.name, file.read_text()) for file in (tmp_path / "out").iterdir()] == [("last", "new")]
+
+
+def test_folders_made_for_an_output_that_failed_are_removed(tmp_path: Path) -> None:
+    def fill() -> None:
+        with atomic.output_folder(tmp_path / "a" / "b" / "out", "last", force=False):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fill()
+    assert list(tmp_path.iterdir()) == []
