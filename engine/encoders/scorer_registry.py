@@ -1,4 +1,4 @@
-"""The families of pair scorers, and how a spec string becomes one."""
+"""Models that score pairs, and how a spec string becomes one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import cast
 
-from engine.encoders.registry import DEFAULT_BATCH_SIZE, PRECISIONS, EncoderRequest, parse_spec
-from engine.encoders.scorer import PairScorer
-from engine.errors import unknown_name
+from engine.encoders.registry import (
+    DEFAULT_BATCH_SIZE,
+    PRECISIONS,
+    EncoderRequest,
+    open_encoder,
+    parse_spec,
+)
+from engine.encoders.scorer import PairScorer, Reranker
+from engine.errors import InputError, unknown_name
 
 # family -> module with a function `open_scorer`
 SCORERS: Mapping[str, str] = {
@@ -16,6 +22,7 @@ SCORERS: Mapping[str, str] = {
     "saf+sgr": "engine.encoders.sgraf.scorer",
     "sgr": "engine.encoders.sgraf.scorer",
 }
+RERANKER_PARTS = ("image_states", "score_pairs", "join", "shortlist")
 
 
 def open_pair_scorer(
@@ -33,3 +40,19 @@ def open_pair_scorer(
         raise unknown_name("family of pair scorers", family, SCORERS)
     request = EncoderRequest(family, name, weights, device, precision, batch_size)
     return cast(PairScorer, import_module(SCORERS[family]).open_scorer(request))
+
+
+def open_reranker(
+    spec: str, *, device: str = "auto", precision: str = "fp32", batch_size: int = DEFAULT_BATCH_SIZE
+) -> Reranker:
+    """The encoder of a spec, which has a matching head; options as in `open_encoder`.
+
+    Raises `InputError` as `open_encoder` does, and for a model without such a head.
+    """
+    encoder = open_encoder(spec, device=device, precision=precision, batch_size=batch_size)
+    if not all(hasattr(encoder, part) for part in RERANKER_PARTS):
+        raise InputError(
+            f"{spec}: has no matching head that could score a shortlist; expected a model such as "
+            "blip:PATH or albef:PATH"
+        )
+    return cast(Reranker, encoder)

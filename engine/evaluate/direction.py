@@ -23,7 +23,9 @@ from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction,
 from engine.evaluate.search import DEFAULT_DEPTH, BaseSearch, VariantSearch
 from engine.evaluate.sets import no_such_variant, run_key, variant_sets
 from engine.evaluate.stages.embedded import EmbeddedStage
+from engine.evaluate.stages.reranking import Reranking
 from engine.evaluate.stages.stage import LOAD, SEARCH_BASE, SEARCH_VARIANT, Stage
+from engine.evaluate.stages.two_stage import TwoStage
 from engine.evaluate.ties import DEFAULT_POLICY, Standing, TiePolicy, Top, tie_policy
 from engine.stopwatch import Stopwatch
 from engine.store.reader import Store
@@ -120,8 +122,8 @@ class DirectionSearch:
     `ties` is a policy's name, `backend` a search backend's, `depth` how many rows are listed before counting
     (never changes a result). `distractors` are searched once, for all their sizes and all variants that leave
     the queries alone. `limit` is for the memory of the process: a shard that does not fit well below it is
-    streamed. The store must stay open. Raises `InputError` when the sets cannot be searched in this
-    direction.
+    streamed. With `rerank` the best are scored once more. The store must stay open. Raises `InputError` when
+    the sets cannot be searched in this direction.
     """
 
     store: Store
@@ -133,6 +135,7 @@ class DirectionSearch:
     backends: set[tuple[str, str]] = field(default_factory=set)
     distractors: Distractors | None = None
     limit: MemoryLimit | None = None
+    rerank: Reranking | None = None
     _base: BaseSearch | None = None
     _crowds: Mapping[int, Crowd] | None = None
     _found: tuple[str | None, Found] | None = None
@@ -170,7 +173,9 @@ class DirectionSearch:
     @cached_property
     def stage(self) -> Stage:
         """How items get their scores."""
-        return self.embedded
+        if self.rerank is None:
+            return self.embedded
+        return TwoStage(self.direction, self.embedded, self.rerank.scores, self.rerank.k_test)
 
     @property
     def base_backend(self) -> SearchBackend:

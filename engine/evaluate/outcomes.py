@@ -14,7 +14,8 @@ above, tied, tied_positives                  where the best positive stands (`St
 rank                                         of the best positive, under the run's tie policy
 base_above, base_tied, base_tied_positives,  the same for the query's original form, without the
 base_rank                                    variant's items
-positive_id, positive_score                  the best positive (lowest row of equals), its exact score
+positive_id, positive_score                  the best positive (lowest row of equals), its exact score;
+                                             -inf where a reranker scored none of them
 top_id, top_score                            the first row listed (originals first among equals), its score
 top_origin, top_image_id                     "original", "adversarial" or "distractor"; the image it belongs
                                              to, null for a distractor (its id is set:row)
@@ -23,7 +24,8 @@ top_genuine, top_adversarial, top_own_fakes  rows that share the top score; dist
                                              fakes are adversarial too
 fooled, fooled_by_own                        share of IR@1 in [0, 1] and its part from own fakes (tie policy)
 fake_id, fake_score                          the best adversarial row (lowest row of equals), its score
-own_fake_id, own_fake_score                  the same among fakes of the query's image
+own_fake_id, own_fake_score                  the same among fakes of the query's image; of reranked
+                                             fakes only those that were scored
 ===========================================  ================================================================
 """
 
@@ -201,7 +203,7 @@ def fake_columns(answered: Answered, count: int) -> dict[str, object]:
     ids, top, own = answered.fakes.ids, variant.top, variant.own
     return {
         "fake_id": pick(ids, top.row),
-        "fake_score": top.score,
+        "fake_score": pa.array(top.score, type=pa.float32(), mask=top.row == NO_ROW),
         "own_fake_id": pick(ids, own.row),
         "own_fake_score": pa.array(own.score, type=pa.float32(), mask=own.row == NO_ROW),
     }

@@ -1,0 +1,92 @@
+"""What reranking needs beside a store: a model, the images, how long shortlists are, a file of scores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.corpus.images import check_image_folder
+from engine.encoders.scorer import Reranker
+from engine.errors import InputError, unknown_name
+from engine.evaluate.stages.contents import StoreImages
+from engine.evaluate.stages.pair_scores import PairScores
+from engine.evaluate.stages.states import KeptStates
+from engine.store.image_source import reads_of
+from engine.store.pair_file import PairFile
+from engine.store.reader import Store
+from indexes.memory import MemoryLimit
+
+DEFAULT_K_TEST = "coco"
+STATES_IN_MEMORY = 4 << 30  # bytes, where no limit is given
+STATES_SHARE = 4  # a limit is divided by it
+MOST_WORKERS = 8
+
+
+@dataclass(frozen=True)
+class Reranking:
+    """An open second stage: what scores, and how many of a query."""
+
+    scores: PairScores
+    k_test: int
+
+    def line(self) -> str:
+        """What was scored, for people."""
+        scores = self.scores
+        return (
+            f"reranked the best {self.k_test:,} by {scores.reranker.spec}: {scores.scored:,} pairs scored, "
+            f"{scores.reused:,} reused; kept in {scores.file.path}"
+        )
+
+
+@contextmanager
+def open_reranking(
+    store: Store,
+    reranker: Reranker,
+    images: Path,
+    *,
+    k_test: str = DEFAULT_K_TEST,
+    pair_file: Path | None = None,
+    batch_size: int,
+    limit: MemoryLimit | None = None,
+) -> Iterator[Reranking]:
+    """A second stage for a store whose images are in the folder `images`.
+
+    `k_test` is a number or the name of a published shortlist. Scores are kept in `pair_file` (default: beside
+    the store, named after the reranker), image states in memory as far as a share of `limit` goes. Raises
+    `InputError` for what cannot be used.
+    """
+    if reads_of(reranker) != "images":
+        raise InputError(f"{reranker.spec}: reranks region features, and only images can be given here")
+    folder = check_image_folder(images)
+    length = parse_k_test(k_test, reranker.shortlist)
+    path = pair_file or default_pair_file(store.path, reranker)
+    in_memory = STATES_IN_MEMORY if limit is None else limit.total // STATES_SHARE
+    with PairFile(path, reranker.fingerprint) as file, KeptStates(in_memory, path.parent) as states:
+        scores = PairScores(
+            reranker,
+            StoreImages(store, folder),
+            file,
+            states,
+            batch_size,
+            workers=min(MOST_WORKERS, os.cpu_count() or 1),
+        )
+        yield Reranking(scores, length)
+
+
+def default_pair_file(store: Path, reranker: Reranker) -> Path:
+    """Beside the store, named after it and the reranker."""
+    return store.with_name(f"{store.stem}.{reranker.fingerprint[:12]}.pairs")
+
+
+def parse_k_test(text: str, published: Mapping[str, int]) -> int:
+    """The length of a shortlist. Raises `InputError` for what is neither a number nor a published name."""
+    if text.isdecimal() and text.isascii() and len(text) <= len(str(1 << 62)) and int(text) > 0:
+        return min(int(text), 1 << 62)
+    if text in published:
+        return published[text]
+    if text.lstrip("-").isdecimal():
+        raise InputError(f"--k-test {text}: expected at least 1")
+    raise unknown_name("length of a shortlist", text, [*published, "a number"])

@@ -1,0 +1,182 @@
+"""The best of a query by its embedding are scored once more by a matching head; the rest come below them.
+
+The shortlist of a query are the first `k_test` rows of its whole gallery: the originals without a variant,
+originals and fakes together with one. So fakes can push an original out of it, and with a shortlist shorter
+than the gallery two of the three invariants of the specification (``spec/rococo.md``) need not hold:
+``R_new <= R`` (what is pushed out may have stood above the positive) and ``R@1 - R_new@1 <= IR@1`` (the
+positive may be pushed out by a fake that then does not win). ``R_new@1 + IR@1 <= 100`` always does. With
+``k_test`` at least the size of the gallery all three hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.evaluate.gallery import Items, Queries, Relation
+from engine.evaluate.results import Direction, StageRecord
+from engine.evaluate.search import NO_ROW, QUERY_BLOCK, BaseSearch, Best, VariantSearch
+from engine.evaluate.stages.embedded import EmbeddedStage
+from engine.evaluate.stages.pair_scores import PairScores
+from engine.evaluate.stages.stage import LOAD, SCORE_PAIRS, SEARCH_VARIANT
+from engine.stopwatch import Stopwatch
+from engine.store.schema import ORIGINAL
+from indexes.protocol import Counts, SearchBackend, TopK
+
+LAST = np.iinfo(np.int64).max
+
+
+@dataclass
+class TwoStage:
+    """A first stage, and a reranker for the best `k_test` of it.
+
+    A pair's score does not depend on the gallery: with a variant only the pairs with its items are new.
+    """
+
+    direction: Direction
+    first: EmbeddedStage
+    scores: PairScores
+    k_test: int
+    _listed: TopK | None = field(default=None, repr=False)
+
+    @property
+    def record(self) -> StageRecord:
+        """What scored, and how many."""
+        reranker = self.scores.reranker
+        return StageRecord(
+            kind="two-stage",
+            scorer=reranker.spec,
+            fingerprint=reranker.fingerprint,
+            k_test=self.k_test,
+            join=reranker.join,
+        )
+
+    @property
+    def key(self) -> Mapping[str, str]:
+        """The scorer and the length of the shortlist."""
+        reranker = self.scores.reranker
+        return {"reranker": reranker.fingerprint, "join": reranker.join, "k_test": str(self.k_test)}
+
+    def originals(self, queries: Queries, watch: Stopwatch, stage: str) -> BaseSearch:
+        """The originals alone."""
+        listed = self._list_originals(queries, watch, stage)
+        return self._rerank(queries, listed, None, watch)[0]
+
+    def beside(
+        self, queries: Queries, base: BaseSearch, fakes: Items, watch: Stopwatch
+    ) -> tuple[BaseSearch, VariantSearch]:
+        """Originals and fakes in one shortlist; where `base` stood alone does not matter."""
+        originals = self._list_originals(queries, watch, SEARCH_VARIANT)
+        with watch.stage(LOAD):
+            backend = self.first.open_shard(fakes, "adversarial")
+        with watch.stage(SEARCH_VARIANT):
+            added = self._list(queries, backend, fakes.name)
+            listed = merge(originals, added, len(self.first.gallery), self.k_test)
+        together, found = self._rerank(queries, listed, fakes, watch)
+        assert found is not None
+        return together, found
+
+    def _list_originals(self, queries: Queries, watch: Stopwatch, stage: str) -> TopK:
+        """Kept for the original queries, which every gallery variant has."""
+        if queries.items.name == ORIGINAL and self._listed is not None:
+            return self._listed
+        with watch.stage(LOAD):
+            backend = self.first.backend
+        with watch.stage(stage):
+            listed = self._list(queries, backend, queries.items.name)
+        if queries.items.name == ORIGINAL:
+            self._listed = listed
+        return listed
+
+    def _list(self, queries: Queries, backend: SearchBackend, name: str) -> TopK:
+        parts = []
+        with self.first.watched(f"{name}, first stage", len(queries)) as advance:
+            for start, stop in queries.blocks(QUERY_BLOCK):
+                parts.append(backend.topk(queries.read(start, stop), self.k_test))
+                advance(stop - start)
+        return TopK(
+            np.concatenate([part.scores for part in parts]), np.concatenate([part.rows for part in parts])
+        )
+
+    def _rerank(
+        self, queries: Queries, listed: TopK, fakes: Items | None, watch: Stopwatch
+    ) -> tuple[BaseSearch, VariantSearch | None]:
+        gallery = (self.first.gallery,) if fakes is None else (self.first.gallery, fakes)
+        asking = np.repeat(queries.number, listed.rows.shape[1])
+        asked = listed.rows.reshape(-1)
+        name = gallery[-1].name if queries.items.name == ORIGINAL else queries.items.name
+        with watch.stage(SCORE_PAIRS):
+            asks, answers = (queries.items,), gallery
+            if self.direction == "i2t":
+                scores = self.scores.score(asks, answers, (asking, asked), self.first.watched, name)
+            else:
+                scores = self.scores.score(answers, asks, (asked, asking), self.first.watched, name)
+            scores = scores.reshape(listed.rows.shape)
+            if self.scores.reranker.join == "add":
+                scores = scores + listed.scores
+            return place(Shortlist(scores, listed.rows), queries, self.first.gallery, fakes)
+
+
+def merge(first: TopK, second: TopK, rows: int, depth: int) -> TopK:
+    """The best `depth` of two shards, the second's rows numbered after the first's `rows`.
+
+    In the order of the promise of `indexes`: by score, the first shard before the second, by row.
+    """
+    scores = np.concatenate([first.scores, second.scores], axis=1)
+    numbers = np.concatenate([first.rows, second.rows + rows], axis=1)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
+    return TopK(np.take_along_axis(scores, order, axis=1), np.take_along_axis(numbers, order, axis=1))
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """The rows of a gallery that have a score: float32 and int64 [queries, depth]."""
+
+    scores: NDArray[np.float32]
+    rows: NDArray[np.int64]
+
+    def best(self, among: NDArray[np.bool_]) -> Best:
+        """The best of some of the listed rows, bool [queries, depth]."""
+        score = np.where(among, self.scores, np.float32(-np.inf)).max(axis=1)
+        leading = among & (self.scores == score[:, None])
+        tied = leading.sum(axis=1, dtype=np.int64)
+        row = np.where(leading, self.rows, LAST).min(axis=1)
+        return Best(score, np.where(tied > 0, row, NO_ROW), tied)
+
+    def counts(self, among: NDArray[np.bool_], thresholds: NDArray[np.float32], rows: int) -> Counts:
+        """Counts over a shard of `rows` rows whose listed ones are `among`; the rest score ``-inf``."""
+        column = thresholds[:, None]
+        above = (among & (self.scores > column)).sum(axis=1, dtype=np.int64)
+        tied = (among & (self.scores == column)).sum(axis=1, dtype=np.int64)
+        unlisted = rows - among.sum(axis=1, dtype=np.int64)
+        return Counts(above, tied + np.where(np.isneginf(thresholds), unlisted, 0))
+
+
+def place(
+    listed: Shortlist, queries: Queries, gallery: Items, fakes: Items | None
+) -> tuple[BaseSearch, VariantSearch | None]:
+    """Where the queries stand when the listed rows have their scores and all others score ``-inf``."""
+    image = np.concatenate([gallery.image, *(() if fakes is None else (fakes.image,))])
+    own = image[listed.rows] == queries.image[:, None]
+    original = listed.rows < len(gallery)
+    positive = best_positive(listed.best(own & original), queries, gallery)
+    base = BaseSearch(positive, listed.counts(original, positive.score, len(gallery)), listed.best(original))
+    if fakes is None:
+        return base, None
+    counts = listed.counts(~original, positive.score, len(fakes))
+    numbered = Shortlist(listed.scores, listed.rows - len(gallery))
+    return base, VariantSearch(counts, numbered.best(~original), numbered.best(own & ~original))
+
+
+def best_positive(listed: Best, queries: Queries, gallery: Items) -> Best:
+    """The best listed positive; where none is, all positives of the query, which tie at ``-inf``."""
+    relation = Relation.by_image(queries.image, gallery.image)
+    missing = listed.tied == 0
+    return Best(
+        listed.score,
+        np.where(missing, relation.order[relation.start], listed.row),
+        np.where(missing, relation.counts, listed.tied),
+    )
