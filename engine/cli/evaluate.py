@@ -24,7 +24,7 @@ BOTH = "both"
     "variants",
     multiple=True,
     metavar="NAME",
-    help="A variant in the store; repeatable. Default: all.",
+    help="A variant in the store: its name, a spec such as mix:0.9, or file:PATH; repeatable. Default: all.",
 )
 @click.option("--direction", default=BOTH, show_default=True, metavar="NAME", help="i2t, t2i or both.")
 @click.option(
@@ -112,6 +112,7 @@ def command(
     from engine.evaluate.ranked_metrics import RankedMetrics
     from engine.evaluate.results import DIRECTIONS, RESULTS_FILE, write_results
     from engine.evaluate.run import evaluate_store
+    from engine.evaluate.sets import canonical_name
     from engine.outputs.atomic import output_folder
     from engine.report.console import ConsoleProgress, table_console
     from engine.report.table import results_table, timings_line
@@ -138,7 +139,7 @@ def command(
             folder = stack.enter_context(output_folder(out, RESULTS_FILE, force=force, inputs=inputs))
         results = evaluate_store(
             store,
-            variants or None,
+            [canonical_name(store, spec) for spec in variants] or None,
             [one for one in DIRECTIONS if direction in (one, BOTH)],
             ties,
             backend,

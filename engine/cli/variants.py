@@ -1,15 +1,20 @@
-"""`itrstress variants`: which perturbations there are, from their own docstrings."""
+"""`itrstress variants`: which perturbations there are, from their own docstrings; making them."""
 
 from __future__ import annotations
 
 import click
+
+from engine.cli import variants_make
 
 WIDTH = 80
 
 
 @click.group("variants")
 def command() -> None:
-    """List the perturbations that --variant takes."""
+    """List the perturbations, write them to files, look at them and judge them."""
+
+
+command.add_command(variants_make.command)
 
 
 @command.command("list")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from engine.corpus.shape import expect_image_file
 from engine.errors import InputError
@@ -19,6 +21,8 @@ FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 """What is decoded. Not all that Pillow knows: some of its formats start other programs."""
 MAX_PIXELS = 89_478_485
 """The largest image that is decoded: a quarter of a GiB as RGB, Pillow's own limit for a suspicious image."""
+SIDEWAYS = (5, 6, 7, 8)
+"""EXIF orientations in which width and height change places."""
 WHITE = (255, 255, 255, 255)
 """What transparent pixels are composited on."""
 
@@ -102,11 +106,28 @@ def decode_image(path: Path, file: str) -> Image.Image:
     Raises `UnreadableImage` with the reason when it is truncated, no image of `FORMATS` or larger than
     `MAX_PIXELS`.
     """
+    with _opened(path, file) as image:
+        image.load()
+        return to_rgb(ImageOps.exif_transpose(image))
+
+
+def image_size(folder: str | Path, file: str) -> tuple[int, int]:
+    """(width, height) in pixels of the upright image, from the head of its file alone.
+
+    Raises as `open_image`, but does not see what is wrong with the pixels.
+    """
+    with _opened(find_image(folder, file).path, file) as image:
+        turned = image.getexif().get(ExifTags.Base.Orientation) in SIDEWAYS
+        return (image.height, image.width) if turned else image.size
+
+
+@contextmanager
+def _opened(path: Path, file: str) -> Iterator[Image.Image]:
+    """The image at `path`, not yet decoded; what goes wrong with it becomes an `UnreadableImage`."""
     try:
         with Image.open(path, formats=FORMATS) as image:
             _check_size(image, file)
-            image.load()
-            return to_rgb(ImageOps.exif_transpose(image))
+            yield image
     except InputError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):

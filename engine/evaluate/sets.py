@@ -13,6 +13,7 @@ from engine.errors import InputError, unknown_name
 from engine.evaluate.results import DIRECTIONS, GALLERY_MODALITY, QUERY_MODALITY, SCHEMA_VERSION, Direction
 from engine.store.reader import SetInfo, Store
 from engine.store.schema import ORIGINAL
+from engine.variants.registry import make_variant, variant_families
 
 
 def direction_of(info: SetInfo) -> Direction:
@@ -46,6 +47,17 @@ def check_variants(store: Store, variants: Sequence[str], directions: Sequence[D
                 f"variant {name!r} only changes direction {places[name]}, and --direction is "
                 f"{', '.join(directions)}; add the direction or leave the variant out"
             )
+
+
+def canonical_name(store: Store, spec: str) -> str:
+    """The name of the set that a variant's spec asks for: ``mix:0.9:seed=0`` for ``mix:0.9``.
+
+    ``file:PATH`` asks for the variant in the file. A set's name, and what begins with no family's name, stay
+    as they are. Raises `InputError` for a spec that is wrong.
+    """
+    if any(info.name == spec for info in store.sets) or spec.partition(":")[0] not in variant_families():
+        return spec
+    return make_variant(spec).name
 
 
 def no_such_variant(store: Store, name: str, known: Sequence[str]) -> InputError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from PIL import Image
 
@@ -41,6 +41,14 @@ class DescribedRecipe(ImageRecipe, Protocol):
     @classmethod
     def from_fields(cls, fields: RecipeFields) -> DescribedRecipe:
         """The recipe that described itself so; reads every field it needs through `fields`."""
+
+
+@runtime_checkable
+class PlacedRecipe(Protocol):
+    """A recipe that changes one place of its original, which depends on the original's size."""
+
+    def place(self, size: tuple[int, int]) -> Mapping[str, int]:
+        """The place in an original of `size` (width, height), in pixels, JSON-ready."""
 
 
 class RecipeFields:

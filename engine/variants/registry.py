@@ -95,6 +95,13 @@ def split_specs(text: str) -> list[str]:
     return specs
 
 
+def with_seed(spec: str, seed: int) -> str:
+    """A spec with the seed added, where its family takes one and it does not name one."""
+    chosen = variant_families().get(spec.partition(":")[0])
+    takes_seed = chosen is not None and any(parameter.name == "seed" for parameter in chosen.parameters)
+    return f"{spec}:seed={seed}" if takes_seed and ":seed=" not in spec else spec
+
+
 def parse_spec(spec: str) -> tuple[Family, Mapping[str, Any]]:
     """The family that `spec` names, and the value of each of its parameters.
 

@@ -5,12 +5,13 @@ The first line is the header, every other one an item or an original without one
     {"itrstress_variant": 1, "name": "mix:0.9:seed=1", "family": "mix", "parameters": {...}, "seed": 1,
      "side": "gallery", "modality": "images",
      "corpus": {"name": ..., "fingerprint": ..., "normalisation": "raw", "images": 5000, "captions": 25010},
-     "items": 5000, "left_out": 0, "changed_rate": 1.0, "versions": {...}}
+     "items": 5000, "left_out": 0, "changed_rate": 1.0, "made_with": {...}, "versions": {...}}
     {"id": ..., "original": ID, "text": ..., "changed": true, "change": {...}}        (captions)
     {"id": ..., "original": ID, "recipe": {...}, "changed": true}                     (images)
     {"original": ID, "left_out": REASON}
 
-``change`` is what was done, whatever the family says of it; an image's is its recipe where it is left out.
+``change`` is what was done, whatever the family says of it; an image's recipe is part of it, unsaid.
+``made_with`` is what all items share: digests of files, encoders, a vocabulary.
 The file holds no date, path or count of processes: equal variants of equal corpora give equal bytes.
 """
 
@@ -18,8 +19,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path, PurePath
 from typing import Any, get_args
@@ -30,7 +31,7 @@ from engine.corpus.shape import describe, expect_field, expect_id, expect_object
 from engine.errors import InputError, unknown_name
 from engine.inputs import check_regular_file
 from engine.variants.checks import require_change
-from engine.variants.recipes import DescribedRecipe, recipe_from_json
+from engine.variants.recipes import DescribedRecipe, PlacedRecipe, recipe_from_json
 from engine.variants.variant import ImageRecipe, Modality, Side, Variant, VariantItem, VariantItems
 
 SCHEMA = 1
@@ -63,6 +64,7 @@ class Header:
     changed_rate: float
     family: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    made_with: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -97,6 +99,7 @@ def header_of(
         changed_rate=items.changed_rate,
         family=family,
         parameters={name: _plain(value) for name, value in parameters.items()},
+        made_with=items.made_with,
         versions=versions,
     )
 
@@ -109,6 +112,22 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (tuple, list, frozenset, set)):
         return [_plain(one) for one in (sorted(value) if isinstance(value, (frozenset, set)) else value)]
     return value
+
+
+def with_boxes(items: VariantItems, sizes: Sequence[tuple[int, int]]) -> VariantItems:
+    """The same items, with the pixels of the original and of the box in the change of every one that has one.
+
+    `sizes` has (width, height) of every image of the corpus. Raises `InputError` for an image that is too
+    small.
+    """
+    return replace(items, items=tuple(_with_box(item, sizes[item.source]) for item in items.items))
+
+
+def _with_box(item: VariantItem, size: tuple[int, int]) -> VariantItem:
+    if not isinstance(item.content, PlacedRecipe):
+        return item
+    placed = {"size": list(size), "pixels": dict(item.content.place(size))}
+    return replace(item, change={**item.change, **placed})
 
 
 def file_lines(header: Header, items: VariantItems, corpus: Corpus) -> Iterator[bytes]:
@@ -144,6 +163,7 @@ def _header_record(header: Header) -> Mapping[str, Any]:
         "items": header.items,
         "left_out": header.left_out,
         "changed_rate": header.changed_rate,
+        "made_with": dict(header.made_with),
         "versions": dict(header.versions),
     }
 
@@ -154,7 +174,8 @@ def _item_record(item: VariantItem, original: str) -> Mapping[str, Any]:
         return record | {"text": item.content, "changed": item.changed, "change": dict(item.change)}
     recipe = dict(item.content.describe())
     record |= {"recipe": recipe, "changed": item.changed}
-    return record if item.change == recipe else record | {"change": dict(item.change)}
+    beyond = {name: value for name, value in item.change.items() if name not in recipe}
+    return record | {"change": beyond} if beyond else record
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
@@ -182,7 +203,7 @@ def read_variant_file(path: Path, corpus: Corpus) -> tuple[Header, VariantItems]
     reader = _ItemReader(path, header, corpus)
     for number, line in lines:
         reader.take(number, line)
-    items = VariantItems(tuple(reader.items), reader.left_out)
+    items = VariantItems(tuple(reader.items), reader.left_out, header.made_with)
     for what, found, expected in (
         ("items", len(items.items), header.items),
         ("originals left out", len(items.left_out), header.left_out),
@@ -252,6 +273,7 @@ def _parse_header(path: Path, line: bytes) -> Header:
         changed_rate=_rate(record, place),
         family=record["family"] if isinstance(record.get("family"), str) else None,
         parameters=expect_object(record.get("parameters", {}), f"{place}: field 'parameters'"),
+        made_with=expect_object(record.get("made_with", {}), f"{place}: field 'made_with'"),
         versions={name: str(version) for name, version in versions.items()},
     )
 
@@ -395,9 +417,8 @@ class _ItemReader:
             )
 
     def _change(self, record: dict[str, Any], content: str | ImageRecipe, place: str) -> Mapping[str, Any]:
-        if "change" not in record:
-            return {} if isinstance(content, str) else content.describe()
-        return expect_object(record["change"], f"{place}: field 'change'")
+        change = expect_object(record.get("change", {}), f"{place}: field 'change'")
+        return change if isinstance(content, str) else {**change, **content.describe()}
 
     def _check_room(self, row: int, place: str) -> None:
         if len(self.items) >= self._header.items:

@@ -59,6 +59,10 @@ class OccludeRecipe:
         top, bottom = (height * edge // self.grid for edge in (row, row + 1))
         return left, top, right, bottom
 
+    def place(self, size: tuple[int, int]) -> Mapping[str, int]:
+        """The edges of the cell; errors as `box`."""
+        return dict(zip(("left", "top", "right", "bottom"), self.box(size), strict=True))
+
     def draw(self, images: Sequence[Image.Image]) -> Image.Image:
         """The image at its own size; errors as `box`."""
         (original,) = rgb_sources(self, images)

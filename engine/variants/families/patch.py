@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from fractions import Fraction
 from math import isqrt
@@ -92,6 +92,10 @@ class PatchRecipe(PairRecipe):
     def box(self, size: tuple[int, int]) -> Box:
         """The box in an original of `size` (width, height)."""
         return fit_box(size, self.level, self.across, self.down)
+
+    def place(self, size: tuple[int, int]) -> Mapping[str, int]:
+        """The fields of the box."""
+        return asdict(self.box(size))
 
     def draw(self, images: Sequence[Image.Image]) -> Image.Image:
         """The original with the box taken from the fake, which is scaled to cover it (`cover`)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import re
 import struct
 import zlib
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from engine.corpus.images import MissingImage, UnreadableImage, find_image, open_image, to_rgb
+from engine.corpus.images import MissingImage, UnreadableImage, find_image, image_size, open_image, to_rgb
 from engine.errors import InputError
 
 GREY_16 = (np.arange(256, dtype=np.uint16) * 257).reshape(16, 16)
@@ -110,6 +111,7 @@ def test_exif_rotation_is_applied(orientation: int, tmp_path: Path) -> None:
     exif[0x0112] = orientation
     save(Image.fromarray(np.ascontiguousarray(stored)), tmp_path / "a.png", exif=exif)
     np.testing.assert_array_equal(pixels(tmp_path, "a.png"), upright)
+    assert image_size(tmp_path, "a.png") == (3, 2)
 
 
 def jpeg() -> bytes:
@@ -147,6 +149,16 @@ def test_what_cannot_be_read_is_named_with_the_reason(data: bytes, reason: str, 
     (tmp_path / "a.jpg").write_bytes(data)
     with pytest.raises(UnreadableImage, match=rf"^image a\.jpg: .*({reason})"):
         open_image(tmp_path, "a.jpg")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [(b"I am text", "no image of a known format"), (bomb(10_000), "a decompression bomb?")],
+)
+def test_the_size_of_what_is_no_image_is_refused(data: bytes, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(data)
+    with pytest.raises(UnreadableImage, match=re.escape(reason)):
+        image_size(tmp_path, "a.jpg")
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning:PIL")  # it also warns of the metadata we damage

@@ -84,6 +84,7 @@ def test_the_header_says_what_the_file_is(corpus: Corpus, tmp_path: Path) -> Non
         "items": 4,
         "left_out": 0,
         "changed_rate": 1.0,
+        "made_with": {},
         "versions": VERSIONS,
     }  # fmt: skip
     assert read_header(path).seed == 7
@@ -113,10 +114,12 @@ def test_any_items_come_back(data: st.DataObject, tmp_path_factory: pytest.TempP
             for n, row in enumerate(rows)
         ),
         {row: data.draw(texts) for row in range(len(captions)) if row not in rows},
+        data.draw(st.dictionaries(texts, values, max_size=2)),
     )  # fmt: skip
     header = Header(
         "any:seed=1", "gallery", "captions", corpus.name, corpus.fingerprint, "raw",
         {"images": 1, "captions": len(captions)}, len(items.items), len(items.left_out), items.changed_rate,
+        made_with=items.made_with,
     )  # fmt: skip
     path = tmp_path_factory.mktemp("any") / "file.jsonl"
     path.write_bytes(b"".join(file_lines(header, items, corpus)))

@@ -1,0 +1,133 @@
+"""The options that name a corpus and its variants, shared by the commands that make or look at variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from engine.cli.paths import PATH
+from engine.corpus.normalise import NORMALISATIONS
+from engine.corpus.read import DEFAULT_SPLIT
+from engine.corpus.registry import READERS
+from engine.errors import InputError
+
+if TYPE_CHECKING:
+    from engine.variants.influence import Influence
+    from engine.variants.variant import Variant
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def corpus_options(*, required: bool) -> Callable[[_Command], _Command]:
+    """``--corpus``, ``--reader``, ``--split`` and ``--normalisation``."""
+    options = (
+        click.option(
+            "--corpus",
+            "corpus_file",
+            required=required,
+            type=PATH,
+            metavar="PATH",
+            help="The captioned image set."
+            + ("" if required else " Default, for rococo:FILE: the originals in FILE."),
+        ),
+        click.option("--reader", metavar="NAME", help=f"Layout of the corpus file: {', '.join(READERS)}."),
+        click.option(
+            "--split", default=DEFAULT_SPLIT, show_default=True, help="Part of a Karpathy file, or all."
+        ),
+        click.option(
+            "--normalisation",
+            metavar="NAME",
+            default="raw",
+            show_default=True,
+            help=f"What is done to every text first: {', '.join(NORMALISATIONS)}.",
+        ),
+    )
+    return lambda command: _with(options, command)
+
+
+def variant_options(command: _Command) -> _Command:
+    """``--variant`` and ``--seed``."""
+    options = (
+        click.option(
+            "--variant",
+            "variants",
+            required=True,
+            multiple=True,
+            metavar="SPEC[,SPEC...]",
+            help="Variants, such as same_concept,mix:0.9 or file:PATH. Repeatable.",
+        ),
+        click.option(
+            "--seed",
+            default=0,
+            show_default=True,
+            type=click.IntRange(min=0),
+            help="Of the variants that draw and name no seed.",
+        ),
+    )
+    return _with(options, command)
+
+
+def influence_option(help_text: str) -> Callable[[_Command], _Command]:
+    """``--influence MODEL[,MODEL...]``."""
+    return click.option("--influence", metavar="MODEL[,MODEL...]", help=help_text)
+
+
+def _with(options: Sequence[Callable[[_Command], _Command]], command: _Command) -> _Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def specs_of(texts: Sequence[str], seed: int) -> list[str]:
+    """The specs of ``--variant``, with the seed where a family takes one and the spec names none.
+
+    Raises `InputError` for an empty one and for a family that is not known.
+    """
+    from engine.variants.registry import split_specs, with_seed
+
+    specs = [spec for text in texts for spec in split_specs(text)]
+    if "" in specs:
+        raise InputError(
+            "--variant: a spec is empty; write them as SPEC[,SPEC...], such as mix:0.9,patch:0.9"
+        )
+    return [with_seed(spec, seed) for spec in specs]
+
+
+def variants_of(specs: Sequence[str], influence: Influence | None = None) -> list[Variant]:
+    """The variants of specs, bound to the encoders of ``--influence``.
+
+    Raises `InputError` for a spec that is wrong, for two variants of one name, and for encoders that are
+    missing or not needed.
+    """
+    from engine.variants.influence import bind_influence
+    from engine.variants.registry import make_variant
+
+    variants = bind_influence([make_variant(spec) for spec in specs], influence)
+    names = [variant.name for variant in variants]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"--variant: {name!r} is there twice; leave one out")
+    return variants
+
+
+def influence_of(models: str | None) -> Influence | None:
+    """The encoders of ``--influence``, none of them opened yet; None when it was not given."""
+    from engine.cli.embed import ProgressLines
+    from engine.encoders.registry import DEFAULT_BATCH_SIZE, open_encoder
+    from engine.variants.influence import Influence
+
+    if models is None:
+        return None
+    return Influence(
+        models.split(","),
+        lambda model: open_encoder(model, device="auto", precision="fp32", batch_size=DEFAULT_BATCH_SIZE),
+        ProgressLines(),
+    )
+
+
+def rococo_file(specs: Sequence[str]) -> Path | None:
+    """The file of the first ``rococo:FILE`` among specs."""
+    return next((Path(spec.partition(":")[2]) for spec in specs if spec.startswith("rococo:")), None)

@@ -1,0 +1,172 @@
+"""`itrstress variants make`: write variants to files, one JSON Lines file each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from engine.cli.paths import PATH
+from engine.cli.variant_options import (
+    corpus_options,
+    influence_of,
+    influence_option,
+    specs_of,
+    variant_options,
+    variants_of,
+)
+from engine.corpus.read import read_corpus
+from engine.errors import InputError
+
+if TYPE_CHECKING:
+    from engine.corpus.corpus import Corpus
+    from engine.variants.variant import Variant, VariantItems
+
+ENDING = ".jsonl"
+COLUMNS = ("variant", "items", "left out", "changed", "file")
+NAMES = ("variant", "file")
+
+
+@dataclass(frozen=True)
+class Made:
+    """One variant and its file; `written` says whether the file was there already, the same to the byte."""
+
+    variant: Variant
+    items: VariantItems
+    path: Path
+    written: bool
+
+
+@click.command("make")
+@corpus_options(required=True)
+@click.option(
+    "--images",
+    "image_folder",
+    type=PATH,
+    metavar="DIR",
+    help="The folder of the images: boxes are then in the file in pixels too, and bad images found at once.",
+)
+@variant_options
+@influence_option("Encoders that vote where words are chosen by embedding influence (choice=low_ei).")
+@click.option("--out", required=True, type=PATH, metavar="DIR", help="The folder for the files.")
+@click.option("--force", is_flag=True, help="Replace files that hold something else.")
+def command(
+    corpus_file: Path,
+    reader: str | None,
+    split: str,
+    normalisation: str,
+    image_folder: Path | None,
+    variants: tuple[str, ...],
+    seed: int,
+    influence: str | None,
+    out: Path,
+    force: bool,
+) -> None:
+    """Write variants to files: one JSON Lines file a variant, with a header and a record an item.
+
+    A record has the original's id, the text or the image's recipe, and what was changed. The same corpus,
+    variants and seed give the same bytes. `embed`, `sweep` and `audit` take a file as `file:PATH`.
+    """
+    from engine.corpus.images import check_image_folder
+    from engine.outputs.place import check_output_folder
+
+    check_output_folder(out, "--out")
+    if image_folder is not None:
+        check_image_folder(image_folder)
+    specs = specs_of(variants, seed)
+    for spec in specs:
+        if spec.startswith("file:"):
+            raise InputError(f"--variant {spec}: is a file already; name what is to be made")
+    made_from = variants_of(specs, influence_of(influence))
+    corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)
+    sizes = None if image_folder is None else _image_sizes(corpus, image_folder, made_from)
+    made = [
+        _make(spec, variant, corpus, sizes, out, force)
+        for spec, variant in zip(specs, made_from, strict=True)
+    ]
+    _print_table(made)
+
+
+def _image_sizes(
+    corpus: Corpus, folder: Path, variants: Sequence[Variant]
+) -> Sequence[tuple[int, int]] | None:
+    """(width, height) of every image, when a variant of images is to be made."""
+    from engine.corpus.images import image_size
+    from engine.report.console import ConsoleProgress
+
+    if not any(variant.modality == "images" for variant in variants):
+        return None
+    sizes = []
+    with ConsoleProgress().task("measured", len(corpus.images), "images") as advance:
+        for image in corpus.images:
+            sizes.append(image_size(folder, image.file))
+            advance(1)
+    return sizes
+
+
+def _make(
+    spec: str,
+    variant: Variant,
+    corpus: Corpus,
+    sizes: Sequence[tuple[int, int]] | None,
+    out: Path,
+    force: bool,
+) -> Made:
+    from engine.evaluate.names import safe_name
+    from engine.packages import package_versions
+    from engine.variants.registry import parse_spec
+    from engine.variants.variant_file import file_lines, header_of, with_boxes
+
+    family, parameters = parse_spec(spec)
+    items = variant.apply(corpus)
+    if sizes is not None and variant.modality == "images":
+        items = with_boxes(items, sizes)
+    header = header_of(
+        variant,
+        items,
+        corpus,
+        family=family.name,
+        parameters=parameters,
+        versions=package_versions(),
+    )
+    path = out / f"{safe_name(variant.name)}{ENDING}"
+    return Made(variant, items, path, _write(path, b"".join(file_lines(header, items, corpus)), force))
+
+
+def _write(path: Path, data: bytes, force: bool) -> bool:
+    """Write a file unless it is there with the same bytes. Raises `InputError` for others without `force`."""
+    from engine.outputs.atomic import write_atomically
+
+    if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+        return False
+    if path.exists() and not force:
+        raise InputError(f"{path}: holds something else; name another --out, or --force replaces it")
+    write_atomically(path, lambda temporary: temporary.write_bytes(data), option="--out", force=force)
+    return True
+
+
+def _print_table(made: Sequence[Made]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from engine.report.console import table_console
+
+    table = Table(box=None, pad_edge=False, header_style="bold cyan")
+    for column in COLUMNS:
+        if column in NAMES:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
+    for one in made:
+        left_out = len(one.items.left_out)
+        table.add_row(
+            escape(one.variant.name),
+            f"{len(one.items.items):,}",
+            f"{left_out:,}" if left_out else "-",
+            f"{one.items.changed_rate:.1%}",
+            escape(str(one.path)) + ("" if one.written else " (as it was)"),
+        )
+    table_console().print(table)

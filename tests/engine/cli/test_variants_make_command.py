@@ -1,0 +1,169 @@
+"""`itrstress variants make`, and every command that takes its files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from engine.cli.main import run
+from engine.store.reader import open_store
+from engine.variants.variant_file import read_header
+
+VARIANTS = ("char_swap", "mix:0.9", "patch:0.6", "mix:0.8:mode=paper", "occlude:2:1")
+NAMES = (
+    *("char_swap:seed=5", "mix:0.9:seed=5", "patch:0.6:seed=5", "mix:0.8:mode=paper:seed=5", "occlude:2:1"),
+)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    (tmp_path / "images").mkdir()
+    rows = []
+    for k in range(4):
+        noise = np.random.default_rng(k).integers(0, 256, (30, 40 + k, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(tmp_path / "images" / f"{k}.png")
+        rows += [{"image": f"{k}.png", "caption": text} for text in (f"a picture of {k} dogs", "!")]
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def make(corpus: Path, out: str, *options: str, variants: tuple[str, ...] = VARIANTS) -> Path:
+    folder = corpus.with_name(out)
+    command = ["variants", "make", "--corpus", str(corpus), "--variant", ",".join(variants)]
+    assert run([*command, "--out", str(folder), *options]) == 0
+    return folder
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
+
+
+def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert run(words) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if line.startswith("error: ")] == lines[-1:]
+    return lines[-1]
+
+
+def test_there_is_one_file_a_variant_and_equal_seeds_give_equal_bytes(corpus: Path) -> None:
+    first = files_of(make(corpus, "first", "--seed", "5"))
+    assert [read_header(corpus.with_name("first") / name).name for name in first] == sorted(NAMES)
+    order = VARIANTS[::-1]
+    assert files_of(make(corpus, "again", "--seed", "5", variants=order)) == first
+    other = files_of(make(corpus, "other", "--seed", "6"))
+    assert other["occlude,2,1.jsonl"] == first["occlude,2,1.jsonl"]
+    assert set(other) & set(first) == {"occlude,2,1.jsonl"}
+
+
+def test_a_spec_that_names_its_seed_keeps_it(corpus: Path) -> None:
+    folder = make(corpus, "out", "--seed", "5", variants=("mix:0.9:seed=2", "char_swap:mode=paper"))
+    assert sorted(files_of(folder)) == ["char_swap,mode=paper.jsonl", "mix,0.9,seed=2.jsonl"]
+
+
+def records(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_bytes().splitlines()]
+
+
+def test_with_the_images_boxes_are_in_pixels(corpus: Path) -> None:
+    images = ["--images", str(corpus.with_name("images"))]
+    folder = make(corpus, "out", *images, variants=("patch:0.6", "occlude:2:1", "mix:0.9"))
+    patches, cells = records(folder / "patch,0.6,seed=0.jsonl"), records(folder / "occlude,2,1.jsonl")
+    for row, record in enumerate(patches[1:]):
+        assert record["change"]["size"] == [40 + row, 30]
+        box = record["change"]["pixels"]
+        assert box["width"] * box["rows"] + box["rest"] == round(0.4 * 30 * (40 + row))
+    assert cells[1]["change"] == {
+        "size": [40, 30],
+        "pixels": {"left": 20, "top": 0, "right": 40, "bottom": 15},
+    }
+    assert "change" not in records(folder / "mix,0.9,seed=0.jsonl")[1]
+
+
+def test_what_is_there_is_kept_and_nothing_else_is_overwritten(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = make(corpus, "out", variants=("mix:0.9",)) / "mix,0.9,seed=0.jsonl"
+    before = file.stat().st_mtime_ns
+    make(corpus, "out", variants=("mix:0.9",))
+    assert file.stat().st_mtime_ns == before
+    assert "as it was" in capsys.readouterr().out
+    data = file.read_bytes()
+    file.write_bytes(b"mine")
+    command = ["variants", "make", "--corpus", str(corpus), "--variant", "mix:0.9", "--out", str(file.parent)]
+    assert "holds something else" in refused(command, capsys)
+    assert file.read_bytes() == b"mine"
+    assert run([*command, "--force"]) == 0
+    assert file.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--variant", "mixx"], "unknown variant 'mixx'; did you mean 'mix'?"),
+        (["--variant", "mix:0.9,"], "a spec is empty"),
+        (["--variant", "mix:0.9,mix:0.90"], "'mix:0.9:seed=0' is there twice"),
+        (["--variant", "file:x.jsonl"], "is a file already"),
+        (["--variant", "mix:0.9", "--images", "nowhere"], "image folder nowhere: found nothing"),
+        (["--variant", "mix:0.9", "--influence", "a:b"], "no variant chooses words by it"),
+        (["--variant", "occlude:40:3", "--images", "images"], "expected at least 40 a side"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_written(
+    options: list[str],
+    message: str,
+    corpus: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(corpus.parent)
+    command = ["variants", "make", "--corpus", str(corpus), "--out", "out", *options]
+    assert message in refused(command, capsys)
+    assert not Path("out").exists()
+
+
+def test_files_and_short_names_are_the_same_to_embed_evaluate_and_sweep(
+    corpus: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, images = make(corpus, "made", "--seed", "5"), corpus.with_name("images")
+    made = [f"file:{file}" for file in sorted(folder.iterdir())]
+    model, store = f"open_clip:local-dir:{tiny_model}", corpus.with_name("store.h5")
+    embed = ["embed", "--model", model, "--corpus", str(corpus), "--images", str(images), "--out", str(store)]
+    assert run([*embed, *(word for one in made for word in ("--variant", one))]) == 0
+    with open_store(store) as stored:
+        keys = {info.name: info.content_key for info in stored.sets if info.variant is not None}
+    assert set(keys) == set(NAMES)
+    data = store.read_bytes()
+    assert run([*embed, *(word for name in NAMES for word in ("--variant", name))]) == 0
+    assert store.read_bytes() == data  # the same sets, under the same keys
+
+    out = corpus.with_name("results")
+    wanted = ["--variant", made[-1], "--variant", "occlude:2:1", "--variant", "mix:0.9:seed=5"]
+    assert run(["evaluate", str(store), "--out", str(out), *wanted]) == 0
+    found = {one["variant"] for one in json.loads((out / "results.json").read_text())["runs"]}
+    assert found == {None, read_header(Path(made[-1].removeprefix("file:"))).name, "occlude:2:1", NAMES[1]}
+    assert "unknown variant 'mix:0.9:seed=0'" in refused(
+        ["evaluate", str(store), "--variant", "mix:0.9"], capsys
+    )
+
+    run_file = corpus.with_name("run.yaml")
+    run_file.write_text(
+        json.dumps(
+            {
+                "checkpoints": [{"model": model, "name": "tiny"}],
+                "corpus": {"path": corpus.name, "images": "images"},
+                "variants": ["file:made/mix,0.9,seed=5.jsonl", "occlude:2:1", "mix:0.9"],
+                "stores": "stores",
+                "out": "swept",
+            }
+        )
+    )
+    assert run(["sweep", str(run_file)]) == 0
+    swept = {file.name for file in corpus.with_name("swept").rglob("*.json")}
+    assert {"mix,0.9,seed=5.t2i.json", "mix,0.9,seed=0.t2i.json", "occlude,2,1.i2t.json"} <= swept
