@@ -83,12 +83,13 @@ class EmbedReport:
     "untracked" and "total". `decoder_seconds` is what all decoder threads together worked, mostly while the
     model did. `forwarded` counts what went through the model by kind ("images", "texts"), `images_per_second`
     is over the image part of the run. `damaged` maps sets to rows that had lost their checksum and were
-    encoded again.
+    encoded again, `gone` are the files of the store that are missing or cut off now.
     """
 
     path: Path
     sets: Mapping[str, SetCount]
     unreadable: Mapping[str, str]
+    gone: Sequence[str]
     forwarded: Mapping[str, int]
     seconds: Mapping[str, float]
     decoder_seconds: float
@@ -154,6 +155,7 @@ def embed(
         if file_digests is None:
             file_digests = digest_images(source, workers)
         digests = image_digests(file_digests, None if force else Path(path))
+        gone = gone_files(corpus, file_digests, digests)
         if not Path(path).exists():
             probe(encoder, corpus, source, file_digests)
         work = plan_work(corpus, variants, digests, made_by(encoder, batch_size, command))
@@ -169,7 +171,7 @@ def embed(
         )
         writer = open_writer(path, header, [*work.captions, *work.images], force=force)
     with writer:
-        run = Run(encoder, corpus, source, writer, work, batch_size, clock, progress)
+        run = Run(encoder, corpus, source, writer, work, batch_size, clock, progress, gone)
         run.encode_captions()
         run.encode_images(workers, skip_unreadable)
         report = run.report()
@@ -219,16 +221,26 @@ def plan_work(
 def image_digests(digests: Sequence[str], resumed: Path | None) -> tuple[str, ...] | None:
     """What the key of a store says of the image files, one an image, from the files' digests.
 
-    Where the `resumed` store has no digest of a file, none is given; None when it has none at all (an
-    import).
+    Where the `resumed` store has no digest of a file, none is given, so that a whole file can take the place
+    of one that was not; where the file is missing or cut off now, the stored one stays, because that is no
+    other image. None when the store has none at all (an import).
     """
     there = None if resumed is None else stored_digests(resumed)
     if there is None:
         return tuple(digests)
     if there == ():
         return None
-    kept = (new if old else "" for old, new in zip(there, digests, strict=False))
+    kept = (old and (new or old) for old, new in zip(there, digests, strict=False))
     return (*kept, *digests[len(there) :])
+
+
+def gone_files(corpus: Corpus, found: Sequence[str], kept: Sequence[str] | None) -> tuple[str, ...]:
+    """The image files that a resumed store has a digest of and that are missing or cut off now."""
+    return tuple(
+        image.file
+        for image, now, stored in zip(corpus.images, found, kept or (), strict=False)
+        if stored and not now
+    )
 
 
 def stored_digests(path: Path) -> tuple[str, ...] | None:
@@ -258,6 +270,7 @@ class Run:
     batch_size: int
     clock: Stopwatch
     progress: Progress
+    gone: Sequence[str] = ()
     unreadable: dict[str, str] = field(default_factory=dict)
     forwarded: dict[str, int] = field(default_factory=lambda: {"images": 0, "texts": 0})
     decoder_seconds: float = 0.0
@@ -282,6 +295,7 @@ class Run:
             path=self.writer.path,
             sets=self.counts,
             unreadable=self.unreadable,
+            gone=self.gone,
             forwarded=self.forwarded,
             seconds=self.clock.timings(),
             decoder_seconds=self.decoder_seconds,

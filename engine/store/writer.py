@@ -30,7 +30,16 @@ from engine.packages import package_versions
 from engine.store.place import check_store_place
 from engine.store.raw import flush, read_region, row_checksums, runs, write_rows
 from engine.store.reader import Store, find_damaged_rows, open_store
-from engine.store.schema import BYTES, COMPLETE, PENDING, REASON_BYTES, SKIPPED, SetPlan, StoreHeader
+from engine.store.schema import (
+    BYTES,
+    COMPLETE,
+    ORIGINAL,
+    PENDING,
+    REASON_BYTES,
+    SKIPPED,
+    SetPlan,
+    StoreHeader,
+)
 from engine.store.structure import StoredSet, kept_layout, lay_out, new_layout, storage_error
 
 NORM_TOLERANCE = 1e-3
@@ -143,8 +152,16 @@ def set_difference(store: Store, plan: SetPlan) -> str | None:
     for row in range(plan.rows):
         for part, (old, new) in columns.items():
             if old[row] != new[row]:
-                return f"another {part} at row {row}: {shortened(old[row])}, not {shortened(new[row])}"
+                found = f"{shortened(old[row])}, not {shortened(new[row])}"
+                return f"another {part} at row {row}{of_file(plan, part, row)}: {found}"
     return "another content key for the same items"
+
+
+def of_file(plan: SetPlan, part: str, row: int) -> str:
+    """The file, or the item made from several, whose bytes a digest is of; nothing for other parts."""
+    if part != "digest":
+        return ""
+    return f" (the bytes of {plan.content[row] if plan.name == ORIGINAL else plan.ids[row]})"
 
 
 def shortened(value: object) -> str:

@@ -316,9 +316,29 @@ def test_another_file_under_the_same_name_is_not_taken_for_the_old_one(tmp_path:
     corpus = make_corpus(folder)
     go(CountingEncoder(), corpus, folder, out)
     Image.new("RGB", (20, 20), "red").save(folder / "002.png")
-    with pytest.raises(InputError, match="another digest at row 2"):
+    with pytest.raises(InputError, match=r"another digest at row 2 \(the bytes of 002.png\)"):
         go(CountingEncoder(), corpus, folder, out)
     assert go(CountingEncoder(), corpus, folder, out, force=True).sets["images/original"].encoded == 10
+
+
+def test_a_file_that_is_gone_is_named_and_its_row_is_kept(tmp_path: Path) -> None:
+    folder, out = tmp_path / "images", tmp_path / "s.h5"
+    corpus, mix = make_corpus(folder), make_variant("mix:0.9:seed=1")
+    go(CountingEncoder(), corpus, folder, out)
+    whole, before = (folder / "002.png").read_bytes(), everything(out)
+    (folder / "002.png").unlink()
+    (folder / "003.png").write_bytes((folder / "003.png").read_bytes()[:-100])
+    report = go(CountingEncoder(), corpus, folder, out)
+    assert report.gone == ("002.png", "003.png")
+    assert everything(out) == before
+    with pytest.raises(UnreadableImagesError, match=r"002.png \(no such file"):
+        go(CountingEncoder(), corpus, folder, out, [mix])
+    (folder / "002.png").write_bytes(whole)
+    with pytest.raises(UnreadableImagesError, match=r"003.png \(cannot be decoded"):
+        go(CountingEncoder(), corpus, folder, out, [mix])
+    Image.new("RGB", (20, 20), "red").save(folder / "003.png")
+    with pytest.raises(InputError, match=r"another digest at row 3 \(the bytes of 003.png\)"):
+        go(CountingEncoder(), corpus, folder, out, [mix])
 
 
 @pytest.mark.parametrize("mode", ["CMYK", "L", "P", "RGBA", "1", "I;16"])
