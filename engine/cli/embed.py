@@ -30,7 +30,6 @@ MOST_WORKERS = 8
 LINES_OF_PROGRESS = 10
 WIDEST = 1000  # characters of a table
 SET_COLUMNS = ("set", "rows", "there before", "encoded", "equal text", "skipped", "pending")
-NAMES_SHOWN = 10
 STAGES = ("plan", "decode", "encode", "write", "untracked")
 
 
@@ -65,6 +64,13 @@ STAGES = ("plan", "decode", "encode", "write", "untracked")
     multiple=True,
     metavar="SPEC",
     help="A variant, such as mix:0.9:seed=1. Repeatable.",
+)
+@click.option(
+    "--influence",
+    "influence_models",
+    multiple=True,
+    metavar="MODEL[,MODEL...]",
+    help="Encoders that vote on words where a variant chooses them by embedding influence. Repeatable.",
 )
 @click.option(
     "--precision", default="fp32", show_default=True, metavar="NAME", help="fp32, bf16 or fp16 (autocast)."
@@ -113,6 +119,7 @@ def command(
     split: str,
     normalisation: str,
     variants: tuple[str, ...],
+    influence_models: tuple[str, ...],
     precision: str,
     device: str,
     batch_size: int,
@@ -127,17 +134,21 @@ def command(
     What the store already holds is not encoded again; a run that was stopped or killed goes on where it was
     when the same command is given again. Equal texts are encoded once.
     """
+    from engine.encoders.influence import open_influence, split_models
     from engine.encoders.registry import open_encoder
     from engine.store.embed import UnreadableImagesError, embed
     from engine.store.image_source import open_source
     from engine.store.place import check_store_place
+    from engine.variants.influence import bind_influence
     from engine.variants.registry import make_variant
 
     check_store_place(out, "--out", named_files(click.get_current_context(), "--out"))
     if image_folder is not None:
         check_image_folder(image_folder)
     corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)
-    made = [make_variant(spec) for spec in variants]
+    voters = split_models(influence_models)
+    influence = open_influence(voters, device=device, preprocess={model: preprocess}) if voters else None
+    made = bind_influence([make_variant(spec) for spec in variants], influence)
     encoder = open_encoder(
         model, device=device, precision=precision, batch_size=batch_size, preprocess=preprocess
     )
@@ -146,6 +157,8 @@ def command(
         click.echo(line)
     try:
         with progress() as on_progress:
+            if influence is not None:
+                influence.progress = on_progress
             report = embed(
                 encoder,
                 corpus,
@@ -163,6 +176,8 @@ def command(
     except UnreadableImagesError as error:
         show(error.report)
         raise
+    for measured in influence.measured if influence is not None else ():
+        click.echo(measured.describe())
     show(report)
 
 
@@ -292,9 +307,6 @@ def remarks(report: EmbedReport) -> Iterator[str]:
     left_out = sum(count.left_out for count in report.sets.values())
     if left_out:
         yield f"{left_out:,} rows skipped as unreadable by an earlier run; --force encodes these sets anew"
-    if report.gone:
-        files = ", ".join(report.gone[:NAMES_SHOWN]) + (", ..." if len(report.gone) > NAMES_SHOWN else "")
-        yield f"missing or cut off now, their rows are kept: {len(report.gone):,} image files, {files}"
     for file, reason in report.unreadable.items():
         yield f"cannot be read: {file}: {reason}"
     yield time_split(report.seconds, report.decoder_seconds)

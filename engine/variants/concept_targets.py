@@ -104,7 +104,7 @@ class ConceptTargets:
             self._pools[key] = self._fill(giving, slot)
         return self._pools[key]
 
-    def _wanted(self, group: ConceptGroup, lemma: str) -> bool:
+    def _wanted(self, group: ConceptGroup, lemma: str, slot: _Slot) -> bool:
         return lemma not in group.general
 
     def _fill(self, giving: Iterable[ConceptGroup], slot: _Slot) -> tuple[Target, ...]:
@@ -112,7 +112,7 @@ class ConceptTargets:
         for group in giving:
             for lemma in group.lemmas:
                 form = slot.form(group, lemma)
-                if form is not None and lemma not in found and self._wanted(group, lemma):
+                if form is not None and lemma not in found and self._wanted(group, lemma, slot):
                     groups = tuple(other.name for other in self._concepts.groups_of(lemma))
                     found[lemma] = Target(form, lemma, groups)
         return tuple(found.values())
@@ -120,6 +120,8 @@ class ConceptTargets:
 
 class PublishedConceptTargets(ConceptTargets):
     """The same groups as the published files were made with them: every word, in either number.
+
+    General words, names among them, stay as they are listed (no californias).
 
     Never a target: the noun as it stands and, with `foreign`, a lemma that shares any group with it.
     """
@@ -135,8 +137,8 @@ class PublishedConceptTargets(ConceptTargets):
         """See the class."""
         return target.form != noun.text.lower() and (not self._foreign or self._is_foreign(noun, target))
 
-    def _wanted(self, group: ConceptGroup, lemma: str) -> bool:
-        return True
+    def _wanted(self, group: ConceptGroup, lemma: str, slot: _Slot) -> bool:
+        return not slot.plural or lemma not in group.general
 
 
 def _forms(noun: Noun) -> tuple[str, ...]:

@@ -70,6 +70,15 @@ class Measured:
         """How many texts were asked for by every one that was encoded."""
         return self.asked / self.distinct if self.distinct else 1.0
 
+    def describe(self) -> str:
+        """One line: how many texts, how often each was asked for, and where the time went."""
+        total, inside = self.seconds["total"], self.seconds.get("encode", 0.0)
+        return (
+            f"influence of {sum(map(len, self.scores)):,} words by {len(self.encoders)} encoder(s): "
+            f"{self.distinct:,} texts encoded for {self.asked:,} asked for ({self.deduplication:.2f} each); "
+            f"{total:.1f} s, {inside / total:.0%} of it inside the encoders"
+        )
+
     @property
     def record(self) -> Mapping[str, Any]:
         """JSON-ready: the encoders, and how many texts they were given."""
@@ -85,7 +94,7 @@ class Influence:
 
     `models` are spec strings, `open_encoder` opens one; it must give each block of texts to the model in the
     same batches every time. `progress` is called with a label, how many texts are encoded, and how many there
-    are. Raises `InputError` for a model that is there twice: it would have two votes.
+    are; it may be set later. Raises `InputError` for a model that is there twice: it would have two votes.
     """
 
     def __init__(
@@ -101,7 +110,7 @@ class Influence:
             raise InputError("influence: no model is given; expected one or several specs")
         self.models = tuple(models)
         self._open_encoder = open_encoder
-        self._progress = progress
+        self.progress = progress
         self._measured: dict[str, Measured] = {}
 
     @property
@@ -159,7 +168,7 @@ class Influence:
             for start in range(0, len(texts), BLOCK):
                 with clock.stage("encode"):
                     blocks.append(encoder.encode_texts(texts[start : start + BLOCK]))
-                self._progress(label, min(start + BLOCK, len(texts)), len(texts))
+                self.progress(label, min(start + BLOCK, len(texts)), len(texts))
             yield np.concatenate(blocks) if blocks else np.empty((0, 1), dtype=np.float32)
 
 
