@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +9,7 @@ from typing import Any, cast
 from open_clip import tokenizer as tokenizers
 
 from engine.encoders.library_errors import first_line
+from engine.encoders.tokenizer_identity import describe_hub_tokenizer, json_digest
 from engine.errors import InputError
 
 # others would name files, draw at random, or run code that came with a model
@@ -112,30 +111,12 @@ def describe_tokenizer(tokenizer: Any) -> dict[str, Any]:
     if inner is None:
         return {
             **description,
-            "vocabulary": _digest(list(tokenizer.encoder)),
-            "merges": _digest(list(tokenizer.bpe_ranks)),
+            "vocabulary": json_digest(list(tokenizer.encoder)),
+            "merges": json_digest(list(tokenizer.bpe_ranks)),
         }
     return {
         **description,
         "mode": tokenizer.tokenizer_mode,
         "strip_sep_token": tokenizer.strip_sep_token,
-        "class": type(inner).__name__,
-        "special_tokens": {name: str(token) for name, token in inner.special_tokens_map.items()},
-        "padding_side": inner.padding_side,
-        "truncation_side": inner.truncation_side,
-        "model": _digest(_pipeline(inner)),
+        **describe_hub_tokenizer(inner),
     }
-
-
-def _pipeline(inner: Any) -> Any:
-    """Everything a fast tokenizer does; of a slow one its vocabulary and settings."""
-    backend = getattr(inner, "backend_tokenizer", None)
-    if backend is None:
-        return [sorted(inner.get_vocab().items()), repr(sorted(inner.init_kwargs.items()))]
-    pipeline = json.loads(backend.to_str())
-    # set by every call, so they would depend on what was encoded before
-    return {part: value for part, value in pipeline.items() if part not in ("padding", "truncation")}
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -27,6 +27,7 @@ FAMILIES: Mapping[str, str] = {
     "saf": "engine.encoders.sgraf.scorer",
     "saf+sgr": "engine.encoders.sgraf.scorer",
     "sgr": "engine.encoders.sgraf.scorer",
+    "transformers": "engine.encoders.transformers.encoder",
     "vse_infty": "engine.encoders.vse_infty.encoder",
     "vsrn": "engine.encoders.vsrn.encoder",
 }
