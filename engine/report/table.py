@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +17,9 @@ from engine.stopwatch import TOTAL
 
 ROOMY = 100  # from this many columns on there is space between the numbers
 WIDE = 150  # from this many on there is space for intervals
+UNBOUNDED = 10_000  # columns enough for any table, to measure how many it needs
+NARROWEST = 8  # of a column of names, which are folded
+INDENT = "  "
 NOTHING = "-"
 NO_ITEM = "variant_has_no_item"  # in the `left_out` of a run
 NO_VARIANT = "(none)"
@@ -109,7 +113,12 @@ class DirectionTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text.assemble((self.direction, "bold"), f"  {self.title}")
         intervals = self.has_intervals and (self.intervals or options.max_width >= WIDE)
-        yield self.table(gap=1 if options.max_width >= ROOMY else 0, intervals=intervals)
+        gap = 1 if options.max_width >= ROOMY else 0
+        smallest = self.table(gap, intervals=intervals, longest_name=NARROWEST)
+        if Measurement.get(console, options.update(width=UNBOUNDED), smallest).maximum <= options.max_width:
+            yield self.table(gap, intervals=intervals)
+        else:  # rich would cut the numbers
+            yield from self.stacked(intervals=intervals)
         if intervals:
             yield Text(HOW_TO_READ_INTERVALS, style="dim")
 
@@ -131,23 +140,37 @@ class DirectionTable:
         sizes = "; ".join(f"{queries:,} queries, {rows:,} originals" for queries, rows in counts)
         return f"{ASKS[self.direction]}: {sizes}"
 
-    def table(self, gap: int, *, intervals: bool) -> Table:
-        """The table with `gap` more columns between the numbers."""
-        columns = (
+    def shown_columns(self, *, intervals: bool) -> tuple[Column, ...]:
+        """The columns with numbers, those of distractors and intervals where they are shown."""
+        return (
             *((DISTRACTORS,) if self.has_distractors else ()),
             *self.columns,
             *(INTERVAL_COLUMNS if intervals else ()),
         )
+
+    def stacked(self, *, intervals: bool) -> Iterable[Text]:
+        """The same for consoles too narrow for a table: a paragraph a run, its numbers named."""
+        columns = self.shown_columns(intervals=intervals)
+        for name, runs in self.sections:
+            if self.named:
+                yield Text(name, style="bold")
+            for run in runs:
+                yield Text(run.variant or NO_VARIANT)
+                yield Text(INDENT + "; ".join(f"{column.header} {column.show(run)}" for column in columns))
+
+    def table(self, gap: int, *, intervals: bool, longest_name: int | None = None) -> Table:
+        """The table with `gap` more columns between the numbers; names may be cut, to measure it."""
+        columns = self.shown_columns(intervals=intervals)
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
         if self.named:
-            table.add_column("checkpoint", overflow="fold", min_width=8)
-        table.add_column("variant", overflow="fold", min_width=8)
+            table.add_column("checkpoint", overflow="fold", min_width=NARROWEST)
+        table.add_column("variant", overflow="fold", min_width=NARROWEST)
         for column in columns:
             table.add_column(column.header, justify="right", no_wrap=True)
         for name, runs in self.sections:
             for number, run in enumerate(runs):
-                names = [Text(name if number == 0 else "")] if self.named else []
-                variant = Text(NO_VARIANT if run.variant is None else run.variant)
+                names = [Text(name[:longest_name] if number == 0 else "")] if self.named else []
+                variant = Text((run.variant or NO_VARIANT)[:longest_name])
                 cells = [Text(column.show(run)) for column in columns]
                 table.add_row(*names, variant, *cells, end_section=number == len(runs) - 1)
         return table

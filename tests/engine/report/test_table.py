@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from io import StringIO
 from typing import Any
 
@@ -100,6 +102,17 @@ def test_checkpoints_stand_in_one_table_a_direction(width: int) -> None:
     assert sum("44.9->43.0" in line for line in lines) == 4
     assert sum(line.startswith("epoch 1") for line in lines) == 2
     assert sum("checkpoint" in line for line in lines) == 2
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 79])
+@pytest.mark.parametrize("named", [False, True])
+def test_no_number_is_lost_on_a_narrow_terminal(width: int, named: bool) -> None:
+    results = make_results("epoch 1", *RUNS)
+    show = (lambda one: checkpoints_table([one])) if named else results_table
+    narrow, wide = (" ".join(" ".join(shown(show(results), columns)).split()) for columns in (width, 120))
+    numbers = re.compile(r"[0-9][0-9.,>/-]*[0-9]")
+    assert "…" not in narrow
+    assert Counter(numbers.findall(wide)) <= Counter(numbers.findall(narrow))
 
 
 def test_undefined_values_are_dashes_and_names_are_not_markup() -> None:
