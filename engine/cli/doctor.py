@@ -14,8 +14,10 @@ from enum import Enum
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from engine.report.console import table_console
 
 GIB = 2**30
 PACKAGES = ("numpy", "h5py", "torch", "open_clip_torch", "transformers", "spacy", "pyarrow", "Pillow")
@@ -171,11 +173,12 @@ def command(ctx: click.Context) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     table.add_column("thing", no_wrap=True)
-    table.add_column("found")
-    table.add_column("what to do")
+    table.add_column("found", overflow="fold")
+    table.add_column("what to do", overflow="fold")
     for finding in findings:
         style = styles[finding.state]
-        table.add_row(f"[{style}]{finding.state.value}[/]", finding.name, finding.found, finding.advice)
-    Console().print(table)
+        cells = (Text(words) for words in (finding.name, finding.found, finding.advice))
+        table.add_row(Text(finding.state.value, style), *cells)
+    table_console().print(table)
     if any(finding.state is State.WRONG for finding in findings):
         ctx.exit(1)

@@ -44,6 +44,10 @@ class UnreadableImage(InputError):
         return type(self), (self.file, self.reason)
 
 
+class NoFixedWhite(ValueError):
+    """Pixels whose scale is not known: the values alone do not say which one is white."""
+
+
 class MissingImage(UnreadableImage):
     """An image that is not in the folder."""
 
@@ -132,6 +136,8 @@ def _opened(path: Path, file: str) -> Iterator[Image.Image]:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise UnreadableImage(file, f"more than {MAX_PIXELS:,} pixels, a decompression bomb?") from None
+    except NoFixedWhite as error:
+        raise UnreadableImage(file, f"{error}; convert it to 8 or 16 bits") from None
     except UnidentifiedImageError:
         raise UnreadableImage(file, f"no image of a known format ({', '.join(FORMATS)})") from None
     except Exception as error:  # on damaged data decoders raise SyntaxError, struct.error, IndexError, ...
@@ -141,7 +147,7 @@ def _opened(path: Path, file: str) -> Iterator[Image.Image]:
 def to_rgb(image: Image.Image) -> Image.Image:
     """`image` of any mode as 8-bit RGB; 16-bit grey is scaled, not clipped; transparency becomes white.
 
-    Raises `ValueError` for grey of 32 bits, which has no fixed white.
+    Raises `NoFixedWhite` for grey of 32 bits.
     """
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         return _deep_grey_to_rgb(image)
@@ -157,7 +163,7 @@ _TRANSPARENT = ("LA", "La", "PA", "RGBA", "RGBa")
 def _deep_grey_to_rgb(image: Image.Image) -> Image.Image:
     values = np.asarray(image)
     if image.mode == "F" or values.min() < 0 or values.max() > np.iinfo(np.uint16).max:
-        raise ValueError("grey of 32 bits has no fixed white")  # "I" may also hold the 16 bits of a PNG
+        raise NoFixedWhite("grey of 32 bits has no fixed white")  # "I" may also hold the 16 bits of a PNG
     return Image.fromarray(np.rint(values / 257.0).astype(np.uint8)).convert("RGB")
 
 

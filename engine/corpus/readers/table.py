@@ -108,13 +108,14 @@ def _iterate_delimited(document: Document, delimiter: str) -> Iterator[Row]:
                 )
             yield Row(cells[image], cells[caption], place)
     except csv.Error as error:
-        hint = (
-            "split the text"
-            if "field larger" in str(error)
-            else "a quote that opens a text must close it, a quote inside is doubled"
-        )
         place, kind = f"{document.path}: line {reader.line_num}", _DELIMITERS[delimiter]
-        raise InputError(f"{place}: not a valid {kind} row: {error}; {hint}") from None
+        fault = f"{error}; a quote that opens a text must close it, a quote inside is doubled"
+        if "field larger" in str(error):
+            fault = (
+                f"a text of more than {csv.field_size_limit():,} characters; close the quote that opens it, "
+                "or split the text"
+            )
+        raise InputError(f"{place}: not a valid {kind} row: {fault}") from None
 
 
 def _is_json_lines(text: str) -> bool:

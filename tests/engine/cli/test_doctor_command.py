@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from engine.cli import doctor
 from engine.cli.main import run
@@ -54,3 +55,17 @@ def test_little_disk_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     (finding,) = doctor.check_disk(tmp_path)
     assert finding.state is doctor.State.NOTE
     assert finding.advice
+
+
+def test_what_was_found_is_shown_whole_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = "[odd] SapphireRapidsWithAVeryLongName, second"
+    monkeypatch.setattr(doctor, "examine", lambda folder: [doctor.Finding("thing", doctor.State.GOOD, found)])
+    monkeypatch.setattr(doctor, "table_console", lambda: Console(width=40))
+    assert run(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    head, *lines = shown.splitlines()
+    words = "".join(line[head.index("found") :] for line in lines)
+    assert words.replace(" ", "") == found.replace(" ", "")

@@ -115,7 +115,7 @@ TEXT_CASES: dict[str, tuple[bytes, str]] = {
     ),
     "long cell": (
         b'image,caption\na.jpg,"' + b"x " * 100_000 + b'"\n',
-        "line 2: not a valid CSV row: field larger than field limit .*; split the text",
+        "line 2: not a valid CSV row: a text of more than 131,072 characters; close the quote",
     ),
     "binary": (b"\x89PNG\r\n\x1a\n", r"line 1: byte 0 \(0x89\) is not UTF-8"),
     "other table": (
