@@ -63,8 +63,9 @@ def check_not_an_input(target: Path, path: Path, inputs: Iterable[Path], option:
         return
     for one in inputs:
         if is_same(target, one):
+            called = "" if one == path else f" as {one}"
             raise InputError(
-                f"{shown(path, option)}: the command reads it ({one}) and would destroy it; name another file"
+                f"{shown(path, option)}: the command reads it{called} and would destroy it; name another file"
             )
 
 

@@ -33,9 +33,7 @@ def check_store_place(path: Path, option: str = "", inputs: Iterable[Path] = ())
     """
     target = check_output_file(path, option, inputs)
     if not target.parent.is_dir():
-        raise InputError(
-            f"cannot write {shown(path, option)}: the folder {path.parent} is not there; create it first"
-        )
+        raise InputError(f"{shown(path, option)}: the folder {path.parent} is not there; create it first")
     if target.exists() and (content := foreign_content(target)) is not None:
         raise InputError(
             f"{shown(path, option)}: {content}, not an HDF5 file, and so never replaced by a store; "

@@ -94,7 +94,7 @@ def test_an_import_never_replaces_what_it_reads(
         "char_swap:seed=1=v.npy",
     ]
     assert run(["import", *given, "--model", "m", "--out", out, "--force"]) == 2
-    assert f"error: --out {out}: the command reads it (" in capsys.readouterr().err
+    assert f"error: --out {out}: the command reads it" in capsys.readouterr().err
     assert {file.name: file.read_bytes() for file in Path().iterdir() if not file.is_symlink()} == inputs
 
 
