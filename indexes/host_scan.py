@@ -3,7 +3,8 @@
 Work is cut into tasks of some queries and some rows (`indexes.workers`). A task multiplies a tile, small
 enough for a core's cache, scans it while it is there, and goes on with the next rows in the same buffer.
 Where queries are many each task has all rows of a block, so its limits rise as high as they can; where they
-are few the rows are shared out, and what the tasks found is merged.
+are few the rows are shared out, and what the tasks found is merged; very few are multiplied by
+`indexes.few_queries`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from indexes.certify import Best, add_counts, improve_best, no_counts
+from indexes.few_queries import few_products
 from indexes.prepared import Precision, PreparedQueries, PreparedRows, bound, prepare_queries
 from indexes.protocol import Counts, TopK
 from indexes.workers import run_tasks, thread_count
@@ -113,17 +115,21 @@ class Work:
         return counts
 
     def tiles(self, part: slice, span: slice) -> Iterator[tuple[slice, NDArray[np.generic]]]:
-        """(columns, approximate scores less the offset) of a task, all in one buffer."""
+        """(columns, approximate scores less the offset) of a task; each is used before the next is made."""
         queries = self.queries.low[part]
+        scores = few_products(queries, self.rows.low[span])
+        if scores is not None:
+            yield span, scores
+            return
         room = TILE_BYTES // (queries.element_size() * len(queries))
         width = min(max(LEAST_COLUMNS, room), span.stop - span.start)
         buffer = torch.empty(len(queries) * width, dtype=queries.dtype)
         for start in range(span.start, span.stop, width):
             columns = slice(start, min(start + width, span.stop))
             rows = self.rows.low[columns]
-            scores = buffer[: len(queries) * len(rows)].view(len(queries), len(rows))
-            torch.matmul(queries, rows.T, out=scores)
-            yield columns, as_tile(scores)
+            product = buffer[: len(queries) * len(rows)].view(len(queries), len(rows))
+            torch.matmul(queries, rows.T, out=product)
+            yield columns, as_tile(product)
 
 
 def as_tile(scores: torch.Tensor) -> NDArray[np.generic]:

@@ -35,13 +35,13 @@ UNSCALE = np.float32(2.0**-62)
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 
-def compiled(loop: Loop) -> Loop:
+def compiled(loop: Loop, **options: Any) -> Loop:
     """Compile when first called and keep the result on disk; in memory only where no folder can be
-    written."""
+    written. `options` are further ones of numba."""
     try:
-        result: Loop = numba.njit(nogil=True, cache=True, error_model="numpy")(loop)
+        result: Loop = numba.njit(nogil=True, cache=True, error_model="numpy", **options)(loop)
     except RuntimeError:  # numba found no folder for its cache
-        result = numba.njit(nogil=True, error_model="numpy")(loop)
+        result = numba.njit(nogil=True, error_model="numpy", **options)(loop)
     return result
 
 

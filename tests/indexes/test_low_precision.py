@@ -15,6 +15,7 @@ from indexes.certify import Best, ProposerError, add_counts, improve_best, no_co
 from indexes.device_scan import DeviceScan
 from indexes.device_tiles import DeviceRows, ProductSetting
 from indexes.exact import exact_score_block
+from indexes.few_queries import FEW, few_products
 from indexes.host_scan import HostScan, shares
 from indexes.prepared import PRECISIONS, bound, prepare_queries, prepare_rows
 from indexes.protocol import Shard
@@ -109,6 +110,27 @@ def test_centering_shrinks_the_bound_and_moves_no_answer(unit_rows):
     assert prepared.residue < 0.5 * float(plain)
     for scan in scans(rows, "bfloat16", 1000):
         check(scan, rows[:20].copy(), rows, 10)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=seeds,
+    dim=st.sampled_from((1, 2, 33, 200, 700)),
+    kind=st.sampled_from(KINDS),
+    queries=st.integers(1, FEW + 1),
+    precision=precisions,
+)
+def test_the_products_of_a_few_queries_are_within_the_bound(unit_rows, seed, dim, kind, queries, precision):
+    asked_rows, rows = unit_rows(seed, queries, dim, kind=kind), unit_rows(seed + 1, 70, dim, kind=kind)
+    chosen = PRECISIONS[precision]
+    asked, prepared = prepare_queries(asked_rows, chosen), prepare_rows(rows, 1.001, chosen)
+    found = few_products(asked.low, prepared.low)
+    if queries > FEW or precision == "float16":
+        assert found is None
+        return
+    exact = exact_score_block(asked_rows, rows).astype(np.float64)
+    error = np.abs(found + asked.offsets(prepared)[:, None] - exact)
+    assert (error <= bound(asked, prepared, chosen)[:, None]).all()
 
 
 # ---------------------------------------------------------------- entries at the edge of the bound
