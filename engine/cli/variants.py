@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from engine.cli import variants_make
+from engine.cli import variants_make, variants_preview
 
 WIDTH = 80
 
@@ -15,6 +15,7 @@ def command() -> None:
 
 
 command.add_command(variants_make.command)
+command.add_command(variants_preview.command)
 
 
 @command.command("list")
