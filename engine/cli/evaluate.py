@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import click
 
 from engine.cli.command_line import command_line
 from engine.cli.paths import PATH, named_files
+from engine.cli.rerank_options import RerankOptions, rerank_options
 from engine.errors import InputError, unknown_name
 from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED, MOST_RESAMPLES, Resampling
 from engine.evaluate.ties import DEFAULT_POLICY, POLICIES
@@ -82,11 +84,13 @@ BOTH = "both"
     metavar="OTHER.h5",
     help="With --ranked: the store whose cosines are DCG's relevance. Default: STORE.h5 itself.",
 )
+@rerank_options
 @click.option("--intervals", is_flag=True, help="Show the 95% intervals in the table, however narrow.")
 @click.option("--force", is_flag=True, help="Replace the results that DIR holds.")
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     store_file: Path,
     variants: tuple[str, ...],
     direction: str,
@@ -102,6 +106,7 @@ def command(
     relevance: Path | None,
     intervals: bool,
     force: bool,
+    **second: Any,
 ) -> None:
     """Search the galleries of STORE.h5, without and with every variant, and print what each one costs.
 
@@ -130,6 +135,8 @@ def command(
             "--distractor-set belongs to --distractors; say how many, such as --distractors 0,10k"
         )
     limit = None if memory_limit is None else MemoryLimit(parse_bytes(memory_limit))
+    options = RerankOptions(**second)
+    options.check()
     with ExitStack() as stack:
         store = stack.enter_context(open_store(store_file))
         other = None if relevance is None else stack.enter_context(open_store(relevance))
@@ -137,6 +144,7 @@ def command(
         if out is not None:
             inputs = named_files(ctx, "--out")
             folder = stack.enter_context(output_folder(out, RESULTS_FILE, force=force, inputs=inputs))
+        rerank = stack.enter_context(options.open(store, limit))
         results = evaluate_store(
             store,
             [canonical_name(store, spec) for spec in variants] or None,
@@ -150,11 +158,14 @@ def command(
             ranked=RankedMetrics(other) if ranked else None,
             distractors=choice,
             limit=limit,
+            rerank=rerank,
         )
         if folder is not None:
             write_results(results, folder / RESULTS_FILE)
     table_console().print(results_table(results, intervals=intervals))
     click.echo(timings_line(results))
+    if rerank is not None:
+        click.echo(rerank.line())
     click.echo(
         "nothing written; --out DIR keeps results and per-query outcomes"
         if out is None

@@ -19,6 +19,7 @@ from engine.evaluate.results import DIRECTIONS, Direction, Results, Run
 from engine.evaluate.sample import Values
 from engine.evaluate.search import DEFAULT_DEPTH
 from engine.evaluate.sets import check_variants, sets_of, variant_sets
+from engine.evaluate.stages.reranking import Reranking
 from engine.evaluate.ties import DEFAULT_POLICY, tie_policy
 from engine.stopwatch import Stopwatch, add_timings
 from engine.store.reader import Store
@@ -70,6 +71,7 @@ def evaluate_store(
     ranked: RankedMetrics | None = None,
     distractors: DistractorChoice = NO_DISTRACTORS,
     limit: MemoryLimit | None = None,
+    rerank: Reranking | None = None,
 ) -> Results:
     """Evaluate a store: without variant, then with each one, in every direction.
 
@@ -77,14 +79,20 @@ def evaluate_store(
     is passed over there). `outcomes` is an existing folder for the per-query Parquet files (None: none are
     written). `checkpoint` is the name shown (None: the encoder's spec), `resampling` how intervals are drawn,
     `ranked` what is measured on lists (None: nothing). Every run is repeated at every size of `distractors`,
-    which are searched once. `limit` bounds the memory of the process.
-    Raises `InputError` for unknown variants, incomplete or missing sets, and
+    which are searched once. `limit` bounds the memory of the process. With `rerank` the best of every query
+    are scored once more. Raises `InputError` for unknown variants, incomplete or missing sets, and
     `indexes.errors.SearchInputError` for an unknown backend or a limit too small.
     """
     tie_policy(ties)
     check_variants(store, variants or (), directions)
     if ranked is not None and distractors.positive:
         raise InputError("--ranked lists no distractors; leave one of --ranked and --distractors out")
+    if rerank is not None and distractors.positive:
+        raise InputError(
+            "--distractors have no images or texts that --rerank could score; leave one of them out"
+        )
+    if rerank is not None and ranked is not None:
+        raise InputError("--ranked lists the first stage only; leave one of --ranked and --rerank out")
     runs: list[Run] = []
     backends: set[tuple[str, str]] = set()
     with open_distractors(store, distractors, directions) as crowds:
@@ -99,6 +107,7 @@ def evaluate_store(
                 progress or Silent(),
                 distractors=crowds.get(direction),
                 limit=limit,
+                rerank=rerank,
             )
             known = variant_sets(store, direction)
             chosen = [
