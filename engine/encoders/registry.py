@@ -15,6 +15,7 @@ from importlib.metadata import entry_points
 from typing import Protocol, cast
 
 from engine.encoders.encoder import Encoder
+from engine.encoders.foreign import CheckedEncoder
 from engine.encoders.preprocess import parse_preprocess
 from engine.errors import InputError, ItrstressError, unknown_name
 from engine.path_text import path_text
@@ -24,9 +25,11 @@ FAMILIES: Mapping[str, str] = {
     "albef": "engine.encoders.albef.encoder",
     "blip": "engine.encoders.blip.encoder",
     "open_clip": "engine.encoders.open_clip",
+    "python": "engine.encoders.python_object",
     "saf": "engine.encoders.sgraf.scorer",
     "saf+sgr": "engine.encoders.sgraf.scorer",
     "sgr": "engine.encoders.sgraf.scorer",
+    "sentence_transformers": "engine.encoders.sentence_transformers",
     "transformers": "engine.encoders.transformers.encoder",
     "vse_infty": "engine.encoders.vse_infty.encoder",
     "vsrn": "engine.encoders.vsrn.encoder",
@@ -90,8 +93,10 @@ def open_encoder(
         raise InputError(f"a batch size of {batch_size} cannot be used; expected 1 or more")
     if preprocess is not None:
         parse_preprocess(preprocess)
-    open_family = find_family(family)
-    return open_family(EncoderRequest(family, name, weights, device, precision, batch_size, preprocess))
+    encoder = find_family(family)(
+        EncoderRequest(family, name, weights, device, precision, batch_size, preprocess)
+    )
+    return encoder if family in FAMILIES else CheckedEncoder(encoder, spec)
 
 
 def parse_spec(spec: str) -> tuple[str, str, str | None]:

@@ -41,10 +41,16 @@ def open_family(request: EncoderRequest) -> TransformersEncoder:
     if request.weights is not None:
         raise InputError(f"{request.spec}: has a third part; expected transformers:NAME or a FOLDER")
     forward = open_forward(request)
-    folder = find_folder(request.name, request.spec)
+    return open_folder(request, forward, find_folder(request.name, request.spec))
+
+
+def open_folder(
+    request: EncoderRequest, forward: Forward, folder: Path, longest_text: int | None = None
+) -> TransformersEncoder:
+    """The encoder in a folder of transformers, whose texts are cut at `longest_text` tokens or earlier."""
     with no_network():
         towers = load_towers(folder)
-        texts = read_text_input(folder, towers)
+        texts = read_text_input(folder, towers, longest_text)
         processor = _read_image_processor(folder)
     return TransformersEncoder(request, forward, folder, towers, texts, processor)
 

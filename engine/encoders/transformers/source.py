@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
@@ -24,26 +25,36 @@ IMAGE_PROCESSOR = ("preprocessor_config.json", "processor_config.json")
 TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _DESCRIPTIONS = ("*.json", "*.txt", "*.model")
-_IN_SUBFOLDERS = "*/*"
 
 
-def find_folder(name: str, spec: str) -> Path:
+@dataclass(frozen=True)
+class Layout:
+    """How the files of a model lie in a folder: what of them is missing, and what is not downloaded."""
+
+    library: str
+    missing: Callable[[Path], list[str]]
+    ignored: Sequence[str] = ()
+
+
+def find_folder(name: str, spec: str, layout: Layout | None = None) -> Path:
     """The folder of a name (``owner/model``) or path; downloads what a name lacks on this machine.
 
-    Raises `InputError` for a folder that lacks files, and for a name that is neither here nor to be had.
+    The layout is that of transformers where none is given. Raises `InputError` for a folder that lacks
+    files, and for a name that is neither here nor to be had.
     """
+    layout = layout or TRANSFORMERS
     folder = Path(name).expanduser()
     if folder.is_dir():
-        missing = missing_files(folder)
+        missing = layout.missing(folder)
         if missing:
-            raise InputError(f"{folder}: lacks {'; '.join(missing)}; expected a folder of transformers")
+            raise InputError(f"{folder}: lacks {'; '.join(missing)}; expected a folder of {layout.library}")
         return folder
     if not _HUB_NAME.fullmatch(name):
         raise InputError(f"{spec}: {name!r} is neither a folder nor a name of the model hub (owner/model)")
     cached = cached_folder(name)
-    if cached is not None and not missing_files(cached):
+    if cached is not None and not layout.missing(cached):
         return cached
-    return _download(name, spec)
+    return _download(name, spec, layout)
 
 
 def cached_folder(name: str) -> Path | None:
@@ -71,6 +82,9 @@ def missing_files(folder: Path) -> list[str]:
         if not any((folder / name).is_file() for name in names)
     ]
     return missing or [f"the weights {file.name}" for file in weight_files(folder) if not file.is_file()]
+
+
+TRANSFORMERS = Layout("transformers", missing_files, ignored=("*/*",))
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -106,28 +120,30 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _download(name: str, spec: str) -> Path:
+def _download(name: str, spec: str, layout: Layout) -> Path:
     from huggingface_hub import snapshot_download
 
     reason = ""
     for patterns in _wanted_downloads():
         try:
-            folder = Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=_IN_SUBFOLDERS))
+            folder = Path(
+                snapshot_download(name, allow_patterns=patterns, ignore_patterns=list(layout.ignored))
+            )
         except Exception as error:  # noqa: BLE001 - whatever the transport raises
             reason = f" ({type(error).__name__})"
             break
-        if not missing_files(folder):
+        if not layout.missing(folder):
             return folder
     cached = cached_folder(name)
-    there = "" if cached is None else f", where {'; '.join(missing_files(cached))} is missing"
+    there = "" if cached is None else f", where {'; '.join(layout.missing(cached))} is missing"
     raise InputError(
         f"{spec}: the model is not whole on this machine and could not be downloaded{reason}; looked in "
         f"{hub_cache()}{there}; run `hf download {name}` where there is a network and bring that folder "
-        "here, or give a folder: transformers:/path/to/folder"
+        "here, or give the folder's path in place of the name"
     )
 
 
 def _wanted_downloads() -> Iterator[list[str]]:
     """What to fetch, pickles only where there are no safetensors."""
-    yield [*_DESCRIPTIONS, "model*.safetensors"]
-    yield [*_DESCRIPTIONS, "pytorch_model*.bin"]
+    yield [*_DESCRIPTIONS, "model*.safetensors", "*/model*.safetensors"]
+    yield [*_DESCRIPTIONS, "pytorch_model*.bin", "*/pytorch_model*.bin"]

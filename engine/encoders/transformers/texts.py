@@ -65,8 +65,8 @@ class TextInput:
         return f"{type(self.tokenizer).__name__}, cut at {self.limit} tokens{padding}"
 
 
-def read_text_input(folder: Path, towers: Towers) -> TextInput:
-    """The tokenizer in a folder, with the limits of the model.
+def read_text_input(folder: Path, towers: Towers, longest: int | None = None) -> TextInput:
+    """The tokenizer in a folder, with the limits of the model, and `longest` where that is less.
 
     Raises `InputError` for a tokenizer that cannot be read, that has tokens the model does not embed, or
     when nothing says how long a text may be.
@@ -91,7 +91,7 @@ def read_text_input(folder: Path, towers: Towers) -> TextInput:
     padded = config.model_type in PADDED_MODELS
     if padded and tokenizer.pad_token is None:
         raise InputError(f"{folder}: the tokenizer has no padding token, which the model reads")
-    return TextInput(tokenizer, _limit(tokenizer, towers, folder), padded, towers.text.inputs)
+    return TextInput(tokenizer, _limit(tokenizer, towers, folder, longest), padded, towers.text.inputs)
 
 
 def _highest_token(tokenizer: Any) -> int:
@@ -103,10 +103,11 @@ def _highest_token(tokenizer: Any) -> int:
     return max(int(row) for token, row in tokenizer.get_vocab().items() if token not in unused)
 
 
-def _limit(tokenizer: Any, towers: Towers, folder: Path) -> int:
+def _limit(tokenizer: Any, towers: Towers, folder: Path, longest: int | None) -> int:
     config = towers.network.config
     positions = getattr(getattr(config, "text_config", config), "max_position_embeddings", None)
     known = [
+        longest,
         tokenizer.model_max_length if tokenizer.model_max_length < UNLIMITED else None,
         None if positions is None else positions - _positions_before_first(towers.network),
         PROCESSOR_LIMITS.get(config.model_type),
