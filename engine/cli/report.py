@@ -1,0 +1,83 @@
+"""`itrstress report`: everything that results folders hold, as one file of HTML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from engine.cli.paths import PATH
+
+DEFAULT_OUT = Path("report.html")
+
+
+@click.command("report")
+@click.argument("paths", nargs=-1, required=True, type=PATH, metavar="DIR...")
+@click.option(
+    "--out",
+    type=PATH,
+    default=DEFAULT_OUT,
+    show_default=True,
+    metavar="FILE",
+    help="The file to write.",
+)
+@click.option(
+    "--store",
+    "stores",
+    multiple=True,
+    type=PATH,
+    metavar="STORE.h5",
+    help="A store with the captions and variants; repeatable. Default: those that a sweep recorded.",
+)
+@click.option(
+    "--images",
+    type=PATH,
+    metavar="DIR",
+    help="Folder of the corpus' images. Default: the one that a sweep recorded.",
+)
+@click.option(
+    "--bench",
+    "benchmarks",
+    multiple=True,
+    type=PATH,
+    metavar="FILE",
+    help="Measurements that `itrstress bench --json` wrote; repeatable.",
+)
+@click.option(
+    "--worst",
+    type=click.IntRange(min=0),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Lost queries shown of every run.",
+)
+@click.option("--force", is_flag=True, help="Replace FILE.")
+def command(
+    paths: tuple[Path, ...],
+    out: Path,
+    stores: tuple[Path, ...],
+    images: Path | None,
+    benchmarks: tuple[Path, ...],
+    worst: int,
+    force: bool,
+) -> None:
+    """Write one HTML file with everything that results folders hold; it opens from disk, without a network.
+
+    Headlines, R@1 before and after every attack with intervals, curves, all numbers, what fools the
+    checkpoints, and the worst queries with their images. What is not at hand (a store, images, per-query
+    outcomes) is said on the page. All results must be of one corpus and one tie policy.
+    """
+    from engine.cli.output import files_of, output_file, write_file
+    from engine.evaluate.collection import collect_runs
+    from engine.report.console import ConsoleProgress
+    from engine.report.html.benchmark import read_benchmark
+    from engine.report.html.page import Page
+    from engine.report.html.sources import Sources
+
+    found = collect_runs(paths)
+    place = output_file(out, force=force, inputs=files_of(found))
+    assert place is not None  # it has a default
+    measured = [read_benchmark(path) for path in benchmarks]
+    with Sources.find(found, stores, images) as sources:
+        page = Page.of(found, sources, benchmarks=measured, worst=worst, progress=ConsoleProgress())
+    write_file(place, page.render())

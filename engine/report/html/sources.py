@@ -1,0 +1,129 @@
+"""Where captions and images come from: stores and an image folder, named by the user or recorded in results.
+
+Results are files from elsewhere: what they record is only looked for, and what is not there, or is of another
+corpus, is said on the page. What the user names must be usable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from engine.corpus.images import check_image_folder
+from engine.errors import InputError
+from engine.evaluate.collection import FoundRun
+from engine.evaluate.names import safe_name
+from engine.evaluate.sets import set_key, variant_sets
+from engine.report.attribution import check_store
+from engine.store.reader import Store, open_store
+
+NAME_STORE = "name it with --store"
+NAME_IMAGES = "name it with --images"
+
+
+@dataclass
+class Sources:
+    """Open stores of the results' corpus and the folder of its images; a context manager.
+
+    `missing` says, a line each, what was looked for and not found.
+    """
+
+    stores: tuple[Store, ...]
+    images: Path | None
+    missing: tuple[str, ...]
+    _opened: ExitStack
+
+    @classmethod
+    def find(cls, found: Sequence[FoundRun], stores: Sequence[Path], images: Path | None) -> Sources:
+        """Open the named stores, or else those that a sweep recorded, and find the folder of images.
+
+        Raises `InputError` for a named store that cannot be read or is of another corpus, and for a named
+        folder that is none.
+        """
+        missing: list[str] = []
+        with ExitStack() as stack:
+            opened: list[Store] = []
+            for path in stores:
+                store = stack.enter_context(open_store(path))
+                check_store(found, store)
+                opened.append(store)
+            for path in [] if stores else recorded_stores(found):
+                try:
+                    store = stack.enter_context(open_store(path))
+                    check_store(found, store)
+                    opened.append(store)
+                except InputError as error:
+                    missing.append(f"Recorded store: {error}")
+            if not opened and not missing:
+                missing.append(
+                    f"These results record no store; {NAME_STORE} to see captions and attributions."
+                )
+            folder = check_image_folder(images) if images is not None else recorded_images(found, missing)
+            return cls(tuple(opened), folder, tuple(missing), stack.pop_all())
+        raise AssertionError  # an ExitStack hides no error
+
+    def __enter__(self) -> Sources:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def store_of(self, one: FoundRun) -> Store | None:
+        """The store that the run was made from, else one that holds its variant, else None."""
+        holding = [store for store in self.stores if holds(store, one)]
+        exact = [store for store in holding if is_made_from(store, one)]
+        return next(iter((*exact, *holding)), None)
+
+
+def holds(store: Store, one: FoundRun) -> bool:
+    """Whether a store has the run's variant in its direction."""
+    return one.run.variant is None or one.run.variant in variant_sets(store, one.run.direction)
+
+
+def is_made_from(store: Store, one: FoundRun) -> bool:
+    """Whether a run's key names the store's encoder and its set of the variant."""
+    variant = one.run.variant
+    if store.header.encoder_fingerprint != one.provenance.encoder_fingerprint:
+        return False
+    key = None if variant is None else set_key(variant_sets(store, one.run.direction)[variant])
+    return one.run.key.get("variant") == key
+
+
+def recorded_stores(found: Sequence[FoundRun]) -> list[Path]:
+    """Where the run files of sweeps say that the checkpoints' stores lie."""
+    paths = [
+        Path(folder) / f"{safe_name(one.checkpoint)}.h5"
+        for one in found
+        if isinstance(folder := one.provenance.config.get("stores"), str)
+    ]
+    return list(dict.fromkeys(paths))
+
+
+def recorded_images(found: Sequence[FoundRun], missing: list[str]) -> Path | None:
+    """The folder of images that a sweep's run file names; what is wrong with it is added to `missing`."""
+    named = dict.fromkeys(texts(corpus_config(one).get("images") for one in found))
+    for folder in map(Path, named):
+        if folder.is_dir():
+            return folder
+    if named:
+        missing.append(f"The recorded image folder {next(iter(named))} is not there; {NAME_IMAGES}.")
+    else:
+        missing.append(f"These results record no image folder; {NAME_IMAGES} to see images.")
+    return None
+
+
+def corpus_config(one: FoundRun) -> Mapping[str, Any]:
+    """What the options of a run say of its corpus."""
+    corpus = one.provenance.config.get("corpus")
+    return corpus if isinstance(corpus, dict) else {}
+
+
+def texts(values: Iterable[Any]) -> list[str]:
+    """Those that are texts."""
+    return [value for value in values if isinstance(value, str)]
