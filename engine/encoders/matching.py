@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,6 +14,7 @@ from torch import Tensor, nn
 
 from engine.encoders.device import arithmetic
 from engine.encoders.forward import Forward, Rows, pad_ids, unit_rows
+from engine.encoders.identity import json_digest
 from engine.encoders.registry import EncoderRequest
 from engine.encoders.scorer import Join, State
 from engine.encoders.weights import hash_weights
@@ -98,7 +97,7 @@ class MatchingEncoder:
     ) -> None:
         self._request, self._forward = request, forward
         self._tokenizer, self._recipe = tokenizer, recipe
-        self._fingerprint = _fingerprint(request, model, module, tokenizer, recipe)
+        self._parts = _identity(request, model, module, tokenizer, recipe)
         module.to(forward.device)
         self._model = model
 
@@ -115,7 +114,12 @@ class MatchingEncoder:
     @property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of weights, options, image size, vocabulary and precision."""
-        return self._fingerprint
+        return json_digest(self._parts)
+
+    @property
+    def fingerprint_parts(self) -> Mapping[str, Any]:
+        """What the fingerprint is the digest of, by topic."""
+        return self._parts
 
     @property
     def join(self) -> Join:
@@ -204,10 +208,10 @@ class MatchingEncoder:
             yield rows, self._forward.filled(ids), self._forward.filled(mask)
 
 
-def _fingerprint(
+def _identity(
     request: EncoderRequest, model: MatchingModel, module: nn.Module, tokenizer: WordPiece, recipe: Recipe
-) -> str:
-    parts = {
+) -> dict[str, Any]:
+    return {
         "family": request.family,
         "weights": hash_weights(module),
         "heads": model.heads,
@@ -216,4 +220,3 @@ def _fingerprint(
         "vocabulary": tokenizer.fingerprint,
         **arithmetic(request),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

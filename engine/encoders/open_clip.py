@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
@@ -23,6 +21,7 @@ from torch import Tensor
 from engine.encoders.checkpoint import read_state_dict
 from engine.encoders.device import arithmetic
 from engine.encoders.forward import Forward, Rows, resolve_forward, unit_rows
+from engine.encoders.identity import json_digest
 from engine.encoders.library_errors import first_line
 from engine.encoders.offline import no_network
 from engine.encoders.open_clip_source import ModelSource, find_source
@@ -144,7 +143,7 @@ class OpenClipEncoder:
         self._dim: int = source.config["embed_dim"]
         size = cast(Any, model.visual).image_size
         self._transform = _transform(source.preprocess, size)
-        self._fingerprint = _fingerprint(request, source, model, tokenizer, size)
+        self._parts = _identity(request, source, model, tokenizer, size)
         self._description = _describe(forward, source, model, tokenizer, size)
         self._model: Any = model.to(forward.device)
 
@@ -164,7 +163,12 @@ class OpenClipEncoder:
 
         In bf16 and fp16 also of the kind of device and the batch size (`engine.encoders.device.arithmetic`).
         """
-        return self._fingerprint
+        return json_digest(self._parts)
+
+    @property
+    def fingerprint_parts(self) -> Mapping[str, Any]:
+        """What the fingerprint is the digest of, by topic."""
+        return self._parts
 
     @property
     def description(self) -> Mapping[str, str]:
@@ -215,10 +219,10 @@ def _transform(preprocess: Preprocess, size: Any) -> Callable[[Image], Tensor]:
     return cast("Callable[[Image], Tensor]", image_transform_v2(config, is_train=False))
 
 
-def _fingerprint(
+def _identity(
     request: EncoderRequest, source: ModelSource, model: torch.nn.Module, tokenizer: Any, size: Any
-) -> str:
-    parts = {
+) -> dict[str, Any]:
+    return {
         "family": request.family,
         "weights": hash_weights(model),
         "model": source.config,
@@ -226,7 +230,6 @@ def _fingerprint(
         "tokenizer": describe_tokenizer(tokenizer),
         **arithmetic(request),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _describe(

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 from open_clip import tokenizer as tokenizers
 
+from engine.encoders.identity import json_digest
 from engine.encoders.library_errors import first_line
-from engine.encoders.tokenizer_identity import describe_hub_tokenizer, json_digest
+from engine.encoders.tokenizer_identity import describe_hub_tokenizer
 from engine.errors import InputError
 
 # others would name files, draw at random, or run code that came with a model

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
+
+from engine.encoders.identity import json_digest
 
 
 def describe_hub_tokenizer(tokenizer: Any) -> dict[str, Any]:
@@ -16,11 +17,6 @@ def describe_hub_tokenizer(tokenizer: Any) -> dict[str, Any]:
         "truncation_side": tokenizer.truncation_side,
         "model": json_digest(_pipeline(tokenizer)),
     }
-
-
-def json_digest(value: Any) -> str:
-    """SHA-256 (hex) of a JSON-ready value."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _pipeline(tokenizer: Any) -> Any:

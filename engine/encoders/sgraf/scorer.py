@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -14,6 +12,7 @@ from torch import Tensor
 
 from engine.encoders.device import arithmetic
 from engine.encoders.forward import Forward, batches_by_length, open_forward, pad_features, pad_ids
+from engine.encoders.identity import json_digest
 from engine.encoders.options import checkpoint_paths, read_options
 from engine.encoders.regions import ImageInput, check_regions
 from engine.encoders.registry import EncoderRequest
@@ -82,7 +81,7 @@ class SgrafScorer:
         self._request, self._forward = request, forward
         self._models, self._words = models, words
         self._widths = [model.image.fc.out_features for model in models]
-        self._fingerprint = _fingerprint(request, models, words)
+        self._parts = _identity(request, models, words)
         for model in models:
             for module in (model.image, model.text, model.similarity):
                 module.to(forward.device)
@@ -95,7 +94,12 @@ class SgrafScorer:
     @property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of weights, vocabularies and precision."""
-        return self._fingerprint
+        return json_digest(self._parts)
+
+    @property
+    def fingerprint_parts(self) -> Mapping[str, Any]:
+        """What the fingerprint is the digest of, by topic."""
+        return self._parts
 
     @property
     def description(self) -> Mapping[str, str]:
@@ -173,8 +177,10 @@ class SgrafScorer:
         return [states[row] for row in range(len(texts))]
 
 
-def _fingerprint(request: EncoderRequest, models: Sequence[Sgraf], words: Sequence[Vocabulary]) -> str:
-    parts = {
+def _identity(
+    request: EncoderRequest, models: Sequence[Sgraf], words: Sequence[Vocabulary]
+) -> dict[str, Any]:
+    return {
         "family": request.family,
         "weights": [
             hash_weights(module) for model in models for module in (model.image, model.text, model.similarity)
@@ -183,4 +189,3 @@ def _fingerprint(request: EncoderRequest, models: Sequence[Sgraf], words: Sequen
         "vocabularies": [vocabulary.fingerprint for vocabulary in words],
         **arithmetic(request),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

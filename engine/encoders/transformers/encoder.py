@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from engine.encoders.device import arithmetic
 from engine.encoders.forward import Forward, Rows, open_forward, unit_rows
+from engine.encoders.identity import json_digest
 from engine.encoders.library_errors import first_line
 from engine.encoders.offline import no_network
 from engine.encoders.registry import EncoderRequest
@@ -87,7 +87,7 @@ class TransformersEncoder:
     ) -> None:
         self._request, self._forward = request, forward
         self._towers, self._texts, self._processor = towers, texts, processor
-        self._fingerprint = _fingerprint(request, folder, towers, texts, processor)
+        self._parts = _identity(request, folder, towers, texts, processor)
         towers.network.to(forward.device)
         self._dim = self._find_dim()
 
@@ -104,7 +104,12 @@ class TransformersEncoder:
     @property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of weights, configuration, image processor, tokenizer and precision."""
-        return self._fingerprint
+        return json_digest(self._parts)
+
+    @property
+    def fingerprint_parts(self) -> Mapping[str, Any]:
+        """What the fingerprint is the digest of, by topic."""
+        return self._parts
 
     @property
     def description(self) -> Mapping[str, str]:
@@ -188,11 +193,11 @@ def _describe_processor(processor: Any) -> str:
     return f"{type(processor).__name__}, {numbers or 'an image keeps its size'}"
 
 
-def _fingerprint(
+def _identity(
     request: EncoderRequest, folder: Path, towers: Towers, texts: TextInput, processor: Any
-) -> str:
+) -> dict[str, Any]:
     settings = {**processor.to_dict(), "class": type(processor).__name__}
-    parts = {
+    return {
         "family": request.family,
         "class": type(towers.network).__name__,
         "config": _without_volatile(json.loads((folder / CONFIG).read_bytes())),
@@ -201,7 +206,6 @@ def _fingerprint(
         "texts": texts.identity,
         **arithmetic(request),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _without_volatile(value: Any) -> Any:

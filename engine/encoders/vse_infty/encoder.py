@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from engine.encoders.forward import (
     pad_ids,
     unit_rows,
 )
+from engine.encoders.identity import json_digest
 from engine.encoders.options import CheckpointOptions, checkpoint_paths, read_options
 from engine.encoders.regions import ImageInput, check_regions
 from engine.encoders.registry import EncoderRequest
@@ -89,7 +88,7 @@ class VseInftyEncoder:
     ) -> None:
         self._request, self._forward = request, forward
         self._model, self._tokenise = model, tokenise
-        self._fingerprint = _fingerprint(request, model, vocabulary)
+        self._parts = _identity(request, model, vocabulary)
         for module in _modules(model):
             module.to(forward.device)
 
@@ -111,7 +110,12 @@ class VseInftyEncoder:
     @property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of weights, attention heads, image size, vocabulary and precision."""
-        return self._fingerprint
+        return json_digest(self._parts)
+
+    @property
+    def fingerprint_parts(self) -> Mapping[str, Any]:
+        """What the fingerprint is the digest of, by topic."""
+        return self._parts
 
     @property
     def description(self) -> Mapping[str, str]:
@@ -194,8 +198,8 @@ def _modules(model: VseInfty) -> list[nn.Module]:
     return [module for module in (model.head, model.backbone, model.text) if module is not None]
 
 
-def _fingerprint(request: EncoderRequest, model: VseInfty, vocabulary: str) -> str:
-    parts = {
+def _identity(request: EncoderRequest, model: VseInfty, vocabulary: str) -> dict[str, Any]:
+    return {
         "family": request.family,
         "weights": [hash_weights(module) for module in _modules(model)],
         "heads": getattr(model.text, "heads", None),
@@ -203,4 +207,3 @@ def _fingerprint(request: EncoderRequest, model: VseInfty, vocabulary: str) -> s
         "vocabulary": vocabulary,
         **arithmetic(request),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,6 +19,7 @@ from engine.encoders.forward import (
     pad_ids,
     unit_rows,
 )
+from engine.encoders.identity import json_digest
 from engine.encoders.options import checkpoint_paths, read_options
 from engine.encoders.regions import ImageInput, check_regions
 from engine.encoders.registry import EncoderRequest
@@ -71,7 +70,7 @@ class VsrnEncoder:
     ) -> None:
         self._request, self._forward = request, forward
         self._models, self._words = models, words
-        self._fingerprint = _fingerprint(request, models, words)
+        self._parts = _identity(request, models, words)
         for model in models:
             model.image.to(forward.device)
             model.text.to(forward.device)
@@ -89,7 +88,12 @@ class VsrnEncoder:
     @property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of weights, vocabularies and precision."""
-        return self._fingerprint
+        return json_digest(self._parts)
+
+    @property
+    def fingerprint_parts(self) -> Mapping[str, Any]:
+        """What the fingerprint is the digest of, by topic."""
+        return self._parts
 
     @property
     def description(self) -> Mapping[str, str]:
@@ -148,12 +152,11 @@ class VsrnEncoder:
             yield rows, vectors[: len(rows)]
 
 
-def _fingerprint(request: EncoderRequest, models: Sequence[Vsrn], words: Sequence[Vocabulary]) -> str:
-    parts = {
+def _identity(request: EncoderRequest, models: Sequence[Vsrn], words: Sequence[Vocabulary]) -> dict[str, Any]:
+    return {
         "family": request.family,
         "weights": [hash_weights(module) for model in models for module in (model.image, model.text)],
         "absolute": [model.absolute for model in models],
         "vocabularies": [vocabulary.fingerprint for vocabulary in words],
         **arithmetic(request),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
