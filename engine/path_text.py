@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePath
+from typing import Any
 
 
 def path_text(path: str | PurePath) -> str:
@@ -16,3 +17,14 @@ def path_text(path: str | PurePath) -> str:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # half a pair that no file name made, as in "\\ud800" of a YAML file
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def storable(value: Any) -> Any:
+    """A JSON-ready value with every text in it, keys included, as `path_text` gives it."""
+    if isinstance(value, str):
+        return path_text(value)
+    if isinstance(value, dict):
+        return {path_text(key): storable(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [storable(one) for one in value]
+    return value

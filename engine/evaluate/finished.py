@@ -13,6 +13,7 @@ from engine.errors import InputError
 from engine.evaluate.bootstrap import CONFIDENCE, Resampling, with_statistics
 from engine.evaluate.outcome_files import identity_difference, identity_of, read_outcomes
 from engine.evaluate.results import Results
+from engine.path_text import storable
 
 
 def is_whole_json(file: Path) -> bool:
@@ -56,7 +57,7 @@ def redrawn_provenance(
     there = results.provenance
     update = {
         "command": command,
-        "config": config,
+        "config": storable(config),
         "seeds": {**there.seeds, "run": seed},
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.evaluate.results import Provenance, SetRecord, join_words
 from engine.packages import package_versions
+from engine.path_text import storable
 from engine.store.reader import SetInfo, Store
 
 SEED = re.compile(r"(?:^|:)seed=(\d+)(?=:|$)")
@@ -52,7 +53,7 @@ def provenance(
     return Provenance(
         checkpoint=checkpoint,
         command=tuple(command),
-        config=dict(config),
+        config=storable(dict(config)),
         seeds=dict(seeds),
         encoder_spec=header.encoder_spec,
         encoder_fingerprint=header.encoder_fingerprint,
