@@ -134,6 +134,8 @@ def measure(
             if child.name in curves:
                 record["first_query_seconds"] = child.opened["first_query_seconds"]
                 record["one_query_seconds"] = percentiles(child.ask("latency", LATENCY_QUERIES))
+                transfer = child.ask("transfer", LATENCY_QUERIES)
+                record["transfer_seconds"] = None if transfer is None else percentiles(transfer)
                 record["batches"] = child.ask("batches")
             record["peak_rss_bytes"] = child.ask("peak")  # before the answer, which takes memory of its own
             record.update(quality(child.ask("answer"), right))

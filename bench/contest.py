@@ -26,6 +26,8 @@ NOT_LISTED = -2.0  # the score of a row that is not there, or listed twice
 class Contest:
     """The vectors, float32 [n, dim] and [m, dim], and the contestant's search."""
 
+    name: str
+    k: int
     queries: NDArray[np.float32]
     rows: NDArray[np.float32]
     search: Search
@@ -44,6 +46,19 @@ class Contest:
         """Seconds of single queries, each another one."""
         numbers = np.arange(int(count)) % len(self.queries)
         return [self.timed(self.queries[number : number + 1]) for number in numbers]
+
+    def transfer(self, count: str) -> list[float] | None:
+        """Seconds of bringing one query to GPU 0 and an answer back; None where the contestant uses none."""
+        if not CONTESTANTS[self.name].on_gpu:
+            return None
+        import torch
+
+        from bench.transfer import transfer_times
+        from indexes.devices import gpu_trouble
+
+        if gpu_trouble():
+            return None
+        return transfer_times(self.queries[:1], self.k, torch.device("cuda", 0), int(count))
 
     def batches(self) -> dict[int, float]:
         """Queries a second by the number of queries in a call."""
@@ -80,6 +95,7 @@ class Contest:
         return {
             "search": self.whole,
             "latency": self.latency,
+            "transfer": self.transfer,
             "batches": self.batches,
             "answer": self.answer,
             "peak": peak_memory,
@@ -92,7 +108,7 @@ def main(name: str, folder: str, k: str) -> None:
     os.dup2(2, 1)
     queries, rows = np.load(Path(folder) / "queries.npy"), np.load(Path(folder) / "rows.npy")
     start = time.perf_counter()
-    contest = Contest(queries, rows, CONTESTANTS[name].open(rows, int(k)))
+    contest = Contest(name, int(k), queries, rows, CONTESTANTS[name].open(rows, int(k)))
     opened = {"open_seconds": time.perf_counter() - start, "first_query_seconds": contest.timed(queries[:1])}
     contest.whole()
     print(json.dumps(opened), file=replies, flush=True)

@@ -25,14 +25,15 @@ IVF_PROBES = 16
 class Contestant:
     """How it opens (rows, k) -> `Search`; the distribution it needs; whether it claims exact answers.
 
-    `shipped` takes the variables away that tune OpenBLAS. `work` names what it does in place of listing the
-    k best.
+    `shipped` takes the variables away that tune OpenBLAS. `on_gpu` is for those that use a GPU where there
+    is one. `work` names what it does in place of listing the k best.
     """
 
     open: Callable[[Rows, int], Search]
     package: str | None = None
     exact: bool = True
     shipped: bool = False
+    on_gpu: bool = False
     work: str = "topk"
 
 
@@ -269,20 +270,20 @@ def open_clip_benchmark(rows: Rows, k: int) -> Search:
 
 
 CONTESTANTS: Mapping[str, Contestant] = {
-    "itrstress": Contestant(open_ours("auto")),
+    "itrstress": Contestant(open_ours("auto"), on_gpu=True),
     "itrstress_counts": Contestant(open_counts("auto"), work="counts"),
     "faiss_as_shipped": Contestant(open_faiss, shipped=True),
     "faiss_tuned": Contestant(open_faiss_tuned),
-    "torch": Contestant(open_torch),
+    "torch": Contestant(open_torch, on_gpu=True),
     "numpy": Contestant(open_numpy),
     "usearch": Contestant(open_usearch, "usearch"),
     "faiss_hnsw": Contestant(open_faiss_hnsw, exact=False),
     "faiss_ivf": Contestant(open_faiss_ivf, exact=False),
     "hnswlib": Contestant(open_hnswlib, "hnswlib", exact=False),
     "clip_benchmark": Contestant(open_clip_benchmark, "clip-benchmark", work="recall"),
-    "faiss_gpu": Contestant(open_faiss_gpu),
+    "faiss_gpu": Contestant(open_faiss_gpu, on_gpu=True),
     **{
-        f"itrstress_{name.replace('-', '_')}": Contestant(open_ours(name))
+        f"itrstress_{name.replace('-', '_')}": Contestant(open_ours(name), on_gpu=name.startswith("torch"))
         for name in ("numpy", "faiss", "torch-bfloat16", "torch-float32")
     },
     **{f"product_{name}": Contestant(open_product(name), work="product") for name in ("bfloat16", "float32")},

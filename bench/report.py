@@ -95,14 +95,18 @@ def _curves(records: Sequence[Mapping[str, Any]]) -> list[str]:
     sizes = list(measured[0]["batches"])
     lines = [
         "",
-        "Milliseconds of one query, and queries a second by the size of a batch:",
+        "Milliseconds of one query, of bringing one to the GPU and its answer back, "
+        "and queries a second by the size of a batch:",
         "",
-        f"| what | first | p50 | p95 | p99 | {' | '.join(map(str, sizes))} |",
-        "|---|---|---|---|---|" + "---|" * len(sizes),
+        f"| what | first | p50 | p95 | p99 | transfer p50 | {' | '.join(map(str, sizes))} |",
+        "|---|---|---|---|---|---|" + "---|" * len(sizes),
     ]
     for record in measured:
         times = [record["first_query_seconds"], *record["one_query_seconds"].values()]
-        cells = [f"{1e3 * time:.2f}" for time in times] + [f"{record['batches'][s]:,.0f}" for s in sizes]
+        transfer = record["transfer_seconds"]
+        cells = [f"{1e3 * time:.2f}" for time in times]
+        cells += ["" if transfer is None else f"{1e3 * transfer['p50']:.2f}"]
+        cells += [f"{record['batches'][s]:,.0f}" for s in sizes]
         lines.append(f"| {record['name']} | {' | '.join(cells)} |")
     return lines
 

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from bench import arena, contest, rococo_sweep
+from bench import arena, contest, report, rococo_sweep
 from bench.arena import Child, Failed, Task, measure, quality
 from bench.contestants import CONTESTANTS
 from bench.machine import describe_machine, peak_memory, processor_name
+from bench.transfer import transfer_times
 from bench.vectors import queries_and_rows
 from engine.cli import bench as bench_command
 from engine.cli.main import run
+from indexes.devices import gpu_trouble
 
 SIZE = ["--queries", "40", "--rows", "300", "--dim", "16", "--k", "5", "--repeat", "2"]
 KEYS = {"name", "median_seconds", "spread", "queries_per_second", "agreement", "peak_rss_bytes"}
@@ -58,6 +61,21 @@ def test_search_measures_every_backend_its_latency_and_its_batches(tmp_path, mon
         assert rows[name]["agreement"] == 1.0
         assert list(rows[name]["one_query_seconds"]) == ["p50", "p95", "p99"]
         assert list(rows[name]["batches"]) == ["1", "4", "16"]
+        assert (rows[name]["transfer_seconds"] is not None) == (name == "itrstress" and not gpu_trouble())
+
+
+def test_a_transfer_is_timed_apart():
+    seconds = transfer_times(np.ones((1, 4), np.float32), 3, torch.device("cpu"), 5)
+    assert len(seconds) == 5
+    assert min(seconds) > 0
+
+
+def test_the_table_has_transfers_where_they_were_measured(tmp_path):
+    times = {"p50": 0.001, "p95": 0.002, "p99": 0.003}
+    record = {"name": "x", "first_query_seconds": 0.5, "one_query_seconds": times, "batches": {"1": 7.0}}
+    table = report._curves([{**record, "transfer_seconds": {**times, "p50": 0.25}}])
+    assert table[-1] == "| x | 500.00 | 1.00 | 2.00 | 3.00 | 250.00 | 7 |"
+    assert report._curves([{**record, "transfer_seconds": None}])[-1].endswith("| 3.00 |  | 7 |")
 
 
 def test_the_sweep_runs_both_ways(tmp_path):
@@ -144,7 +162,9 @@ def test_rows_that_tie_are_as_good_as_each_other():
 
 def test_a_row_listed_twice_is_not_an_answer():
     queries = rows = np.eye(3, dtype=np.float32)
-    found = contest.Contest(queries, rows, lambda asked: np.array([[0, 1], [1, 1], [2, -1]])).answer()
+    found = contest.Contest(
+        "numpy", 2, queries, rows, lambda asked: np.array([[0, 1], [1, 1], [2, -1]])
+    ).answer()
     assert found == [[1.0, 0.0], [contest.NOT_LISTED] * 2, [1.0, contest.NOT_LISTED]]
 
 
