@@ -13,17 +13,24 @@ from engine.variants.influence import Influence
 
 
 class BagOfWords:
-    """Every word has a direction of its own, a text the normalised sum of its words', the
-    later ones weighing more;
-    rows move by up to `shift` with their place in a batch, as the last bits do in real encoders."""
+    """Every word has a direction of its own, a text their normalised sum, later words weighing more.
+
+    Rows move by up to `shift` with their place in a batch, as the last bits do in real encoders.
+    """
 
     def __init__(self, spec: str = "bag:of-words", dim: int = 24, shift: float = 0.0) -> None:
         self.spec = spec
         self.fingerprint = hashlib.sha256(spec.encode()).hexdigest()
         self.given: list[str] = []
         self._dim, self._shift = dim, shift
+        self._directions: dict[str, np.ndarray] = {}
 
     def direction(self, word: str) -> np.ndarray:
+        if word not in self._directions:
+            self._directions[word] = self._new_direction(word)
+        return self._directions[word]
+
+    def _new_direction(self, word: str) -> np.ndarray:
         seed = int.from_bytes(hashlib.sha256(f"{self.spec} {word}".encode()).digest()[:8], "big")
         return np.random.default_rng(seed).standard_normal(self._dim)
 
