@@ -30,6 +30,7 @@ MOST_WORKERS = 8
 LINES_OF_PROGRESS = 10
 WIDEST = 1000  # characters of a table
 SET_COLUMNS = ("set", "rows", "there before", "encoded", "equal text", "skipped", "pending")
+NAMES_SHOWN = 10
 STAGES = ("plan", "decode", "encode", "write", "untracked")
 
 
@@ -307,6 +308,9 @@ def remarks(report: EmbedReport) -> Iterator[str]:
     left_out = sum(count.left_out for count in report.sets.values())
     if left_out:
         yield f"{left_out:,} rows skipped as unreadable by an earlier run; --force encodes these sets anew"
+    if report.gone:
+        files = ", ".join(report.gone[:NAMES_SHOWN]) + (", ..." if len(report.gone) > NAMES_SHOWN else "")
+        yield f"missing or cut off now, their rows are kept: {len(report.gone):,} image files, {files}"
     for file, reason in report.unreadable.items():
         yield f"cannot be read: {file}: {reason}"
     yield time_split(report.seconds, report.decoder_seconds)
