@@ -54,5 +54,8 @@ WRITE = (
 
 
 def test_standard_output_may_be_a_pipe() -> None:
-    written = subprocess.run([sys.executable, "-c", WRITE], check=True, capture_output=True).stdout
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    written = subprocess.run(
+        [sys.executable, "-c", WRITE], check=True, capture_output=True, env=buffered
+    ).stdout
     assert written == b"before\nthe bytes"

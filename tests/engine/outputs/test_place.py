@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Callable
@@ -92,11 +93,20 @@ def test_a_link_to_a_file_counts_as_that_file(tmp_path: Path) -> None:
     assert (tmp_path / "there.txt").read_text() == "old"
 
 
-def test_a_linked_folder_and_a_link_in_it_stay(tmp_path: Path) -> None:
+def test_a_linked_folder_and_a_link_in_it_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The link leads to another disk, where nothing can be moved to."""
     (tmp_path / "real").mkdir()
     (tmp_path / "elsewhere.json").write_text("old")
     (tmp_path / "real" / "last").symlink_to(tmp_path / "elsewhere.json")
     (tmp_path / "out").symlink_to("real")
+    replace = Path.replace
+
+    def within_a_disk(self: Path, to: Path) -> Path:
+        if self.parent != tmp_path and to.parent == tmp_path:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        return replace(self, to)
+
+    monkeypatch.setattr(Path, "replace", within_a_disk)
     with output_folder(tmp_path / "out", "last", force=True) as folder:
         (folder / "last").write_text("new")
         (folder / "more").write_text("more")
