@@ -1,31 +1,34 @@
-"""How long work tells how far it is, without knowing who watches."""
+"""The progress of a sweep's embedding, as tasks in turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from contextlib import ExitStack
 
-Advance = Callable[[int], None]
+from engine.progress import Advance, Progress, Silent
 
-
-class Progress(Protocol):
-    """Someone who watches; the command line shows a bar."""
-
-    def task(self, label: str, total: int, unit: str) -> AbstractContextManager[Advance]:
-        """A piece of work of `total` units; inside, call what it gives with the number of units just done."""
-
-    def note(self, line: str) -> None:
-        """Something worth a line."""
+__all__ = ["Advance", "Progress", "Silent", "TasksInTurn"]
 
 
-class Silent:
-    """Nobody watches."""
+class TasksInTurn:
+    """Called as `engine.store.embed.Progress` is; shows one task after the other. A context manager."""
 
-    @contextmanager
-    def task(self, label: str, total: int, unit: str) -> Iterator[Advance]:
-        """Do nothing with the numbers."""
-        yield lambda done: None
+    def __init__(self, progress: Progress, name: str) -> None:
+        self._progress, self._name = progress, name
+        self._task = ExitStack()
+        self._what: str | None = None
+        self._done = 0
 
-    def note(self, line: str) -> None:
-        """Say nothing."""
+    def __enter__(self) -> TasksInTurn:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._task.close()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """`done` of `total` items are encoded; another `what` begins another task."""
+        if what != self._what:
+            self._task.close()
+            self._advance = self._task.enter_context(self._progress.task(self._name, total, what))
+            self._what, self._done = what, 0
+        self._advance(done - self._done)
+        self._done = done

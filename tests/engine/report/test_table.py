@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 
 from engine.evaluate.results import Provenance, Results, Run
-from engine.report.console import ConsoleProgress
 from engine.report.table import checkpoints_table, results_table, timings_line
 
 
@@ -130,25 +129,6 @@ def test_piped_output_is_plain_ascii_and_box_lines_only() -> None:
 
 def test_the_timings_line_names_every_stage() -> None:
     assert timings_line(make_results("m", *RUNS)) == "0.3 s: load 0.3, untracked 0.0"
-
-
-def test_progress_elsewhere_is_a_plain_line() -> None:
-    console = Console(file=StringIO(), width=200)
-    with ConsoleProgress(console).task("i2t [bold]mix", 5000, "queries") as advance:
-        advance(5000)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert text.startswith("i2t [bold]mix: 5,000 queries in ")
-    assert text.count("\n") == 1
-
-
-def test_progress_on_a_terminal_is_a_bar() -> None:
-    console = Console(file=StringIO(), width=100, force_terminal=True)
-    with ConsoleProgress(console).task("i2t [bold]mix", 50, "queries") as advance:
-        advance(20)
-        advance(30)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "i2t [bold]mix" in text
-    assert "50/50" in text
 
 
 def test_intervals_are_shown_where_there_is_room_or_on_request() -> None:
