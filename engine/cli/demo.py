@@ -14,8 +14,8 @@ from engine.cli.paths import PATH
 from engine.errors import InputError
 
 if TYPE_CHECKING:
-    from engine.evaluate.progress import Progress
     from engine.evaluate.results import Results, Run
+    from engine.progress import Progress
 
 VARIANTS = ("same_concept", "diff_concept", "rand_voca", "mix:0.9", "mix:0.8", "patch:0.9", "patch:0.8")
 RUN_FILE = "run.yaml"

@@ -18,7 +18,6 @@ from engine.evaluate.gallery import Items, Queries, Relation, load_items
 from engine.evaluate.joined import Crowd, JoinedSearch
 from engine.evaluate.metrics import Outcome
 from engine.evaluate.outcomes import Answered, Asked, base_search_of, outcomes_table
-from engine.evaluate.progress import Advance, Progress, Silent
 from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, Run
 from engine.evaluate.search import DEFAULT_DEPTH, BaseSearch, VariantSearch
 from engine.evaluate.sets import no_such_variant, run_key, variant_sets
@@ -27,6 +26,7 @@ from engine.evaluate.stages.reranking import Reranking
 from engine.evaluate.stages.stage import LOAD, SEARCH_BASE, SEARCH_VARIANT, Stage
 from engine.evaluate.stages.two_stage import TwoStage
 from engine.evaluate.ties import DEFAULT_POLICY, Standing, TiePolicy, Top, tie_policy
+from engine.progress import Advance, Progress, Silent
 from engine.stopwatch import Stopwatch
 from engine.store.reader import Store
 from engine.store.schema import ORIGINAL, VariantRecord

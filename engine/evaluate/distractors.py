@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from engine.errors import InputError
 from engine.evaluate.gallery import Queries
 from engine.evaluate.joined import Crowd
-from engine.evaluate.progress import Advance
 from engine.evaluate.results import GALLERY_MODALITY, Direction, SetRecord
+from engine.progress import Advance
 from engine.store.distractors import DistractorSet, find_set, open_set
 from engine.store.reader import Store
 from indexes.memory import MemoryLimit

@@ -12,7 +12,6 @@ from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.distractors import NO_DISTRACTORS, DistractorChoice, open_distractors
 from engine.evaluate.names import run_name
 from engine.evaluate.outcome_files import write_outcomes
-from engine.evaluate.progress import Progress, Silent
 from engine.evaluate.provenance import provenance, seeds_of
 from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.results import DIRECTIONS, Direction, Results, Run
@@ -21,6 +20,7 @@ from engine.evaluate.search import DEFAULT_DEPTH
 from engine.evaluate.sets import check_variants, sets_of, variant_sets
 from engine.evaluate.stages.reranking import Reranking
 from engine.evaluate.ties import DEFAULT_POLICY, tie_policy
+from engine.progress import Progress, Silent
 from engine.stopwatch import Stopwatch, add_timings
 from engine.store.reader import Store
 from indexes.memory import MemoryLimit

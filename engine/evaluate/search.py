@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.evaluate.gallery import Items, Queries, Relation, gather
-from engine.evaluate.progress import Advance
+from engine.progress import Advance
 from indexes.exact import exact_scores
 from indexes.protocol import Counts, RowSource, SearchBackend, TopK
 

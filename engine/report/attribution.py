@@ -19,10 +19,10 @@ from engine.evaluate.attribution import (
 )
 from engine.evaluate.changes import DIMENSIONS, NUMERIC
 from engine.evaluate.collection import FoundRun
-from engine.evaluate.progress import Progress
 from engine.evaluate.results import Direction
 from engine.evaluate.sample import Values
 from engine.evaluate.sets import variant_sets
+from engine.progress import Progress
 from engine.report.grid import Record, Section
 from engine.store.reader import Store
 from engine.variants.concepts import default_concepts

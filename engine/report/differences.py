@@ -11,8 +11,8 @@ from engine.evaluate import metrics
 from engine.evaluate.bootstrap import Resampling
 from engine.evaluate.collection import FoundRun
 from engine.evaluate.comparison import Contender, Difference, compare, holm
-from engine.evaluate.progress import Progress
 from engine.evaluate.results import DIRECTIONS, Direction
+from engine.progress import Progress
 from engine.report.grid import Record, Section
 from engine.report.table import NO_VARIANT, NOTHING
 

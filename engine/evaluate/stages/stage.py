@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from engine.evaluate.gallery import Items, Queries
-from engine.evaluate.progress import Advance
 from engine.evaluate.results import StageRecord
 from engine.evaluate.search import BaseSearch, VariantSearch
+from engine.progress import Advance
 from engine.stopwatch import Stopwatch
 
 LOAD, SEARCH_BASE, SEARCH_VARIANT, SCORE_PAIRS = "load", "search base", "search variant", "score pairs"

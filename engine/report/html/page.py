@@ -14,8 +14,8 @@ from engine.evaluate import metrics
 from engine.evaluate.attribution import Tally
 from engine.evaluate.changes import DIMENSIONS
 from engine.evaluate.collection import FoundRun, corpus_label, seedless
-from engine.evaluate.progress import Advance, Progress, Silent
 from engine.evaluate.results import DIRECTIONS
+from engine.progress import Advance, Progress, Silent
 from engine.report.attribution import VariantAttribution, attribute, by_variant, order
 from engine.report.html.benchmark import Benchmark
 from engine.report.html.failures import Failure, Failures, Item, find_failures

@@ -17,7 +17,7 @@ from PIL import Image
 
 from engine.corpus.images import MissingImage, UnreadableImage, decode_image, find_image
 from engine.errors import InputError
-from engine.evaluate.progress import Progress
+from engine.progress import Progress
 from engine.report.html.failures import Failure, ImageKey
 from engine.report.html.sources import Sources
 from engine.store.image_source import file_digest
