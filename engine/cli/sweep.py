@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,8 @@ def command(ctx: click.Context, run_file: Path, force: bool, check: bool, interv
 
     Finished runs are not repeated; a sweep that was interrupted or killed goes on where it was. Where no
     file of weights, images or variants has changed (size and times), a complete store is taken as it is. A
-    checkpoint that fails does not stop the others; it is named at the end, with exit code 1.
+    checkpoint that fails does not stop the others; it is named at the end, with exit code 1, or 2 when all
+    that failed was input.
 
     \b
     RUN.yaml, paths relative to it:
@@ -41,26 +43,37 @@ def command(ctx: click.Context, run_file: Path, force: bool, check: bool, interv
       stores: stores
       out: results
     """
-    from engine.evaluate.run_file import load_run_file
-    from engine.evaluate.sweep import SweepError, run_sweep
+    from engine.evaluate.run_file import load_run_files
+    from engine.evaluate.sweep import Sweep, SweepError, join_failures
     from engine.report.console import ConsoleProgress
 
-    sweep = load_run_file(run_file)
-    try:
-        results = run_sweep(
-            sweep, progress=ConsoleProgress(), force=force, check=check, command=command_line(ctx)
-        )
-    except SweepError as error:
-        show(error.results, intervals)
-        if ctx.find_root().params.get("debug"):
-            for failure in list(error.failures.values())[:-1]:  # the last one is the cause of the error
-                traceback.print_exception(failure)
-        raise
-    show(results, intervals)
-    click.echo(f"written: {sweep.out}")
+    progress = ConsoleProgress()
+    sweeps = [
+        Sweep(one, progress=progress, force=force, check=check, command=command_line(ctx))
+        for one in load_run_files(run_file)
+    ]
+    for sweep in sweeps:
+        sweep.check()
+    failed: dict[str, SweepError] = {}
+    for sweep in sweeps:
+        name = sweep.run_file.out.name
+        if len(sweeps) > 1:
+            click.echo(f"\n{name}")
+        try:
+            results = sweep.run()
+        except SweepError as error:
+            results, failed[name] = error.results, error
+        show(results, intervals)
+        if results:
+            click.echo(f"written: {sweep.run_file.out}")
+    if failed:
+        *others, last = (one for error in failed.values() for one in error.failures.values())
+        for one in others if ctx.find_root().params.get("debug") else ():
+            traceback.print_exception(one)
+        raise join_failures(failed) from last
 
 
-def show(results: list[Results], intervals: bool) -> None:
+def show(results: Sequence[Results], intervals: bool) -> None:
     """Print the table of all checkpoints, if there is any."""
     from engine.report.console import table_console
     from engine.report.table import checkpoints_table

@@ -6,10 +6,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from engine.encoders.registry import EncoderRequest
-from engine.errors import InputError, unknown_name
+from engine.encoders.registry import EncoderRequest, check_device_name
+from engine.errors import InputError
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
 AUTOCAST_DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -18,9 +17,8 @@ def resolve_device(name: str) -> torch.device:
 
     Raises `InputError` for a device that is not there; nothing falls back in silence.
     """
+    check_device_name(name)
     kind, _, number = name.partition(":")
-    if kind not in DEVICES or (number and (kind != "cuda" or not number.isdecimal())):
-        raise unknown_name("device", name, [*DEVICES, "cuda:N"])
     if kind == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu")
     if kind == "cuda" and not torch.cuda.is_available():

@@ -24,7 +24,7 @@ from engine.encoders.forward import Forward, Rows, resolve_forward, unit_rows
 from engine.encoders.identity import json_digest
 from engine.encoders.library_errors import first_line
 from engine.encoders.offline import no_network
-from engine.encoders.open_clip_source import ModelSource, find_source
+from engine.encoders.open_clip_source import ModelSource, check_source, find_source
 from engine.encoders.open_clip_text import encode_text, is_causal, needed_lengths
 from engine.encoders.open_clip_tokenizer import build_tokenizer, describe_tokenizer, vocabulary_size
 from engine.encoders.preprocess import Preprocess
@@ -40,6 +40,9 @@ OPENAI_ENTRIES = (
     "vocab_size",
 )  # only OpenAI's own state dicts hold these
 POSITION_IDS = "text.transformer.embeddings.position_ids"  # dropped by transformers 4.31
+
+
+check_request = check_source
 
 
 def open_family(request: EncoderRequest) -> OpenClipEncoder:

@@ -62,9 +62,23 @@ def find_source(request: EncoderRequest) -> ModelSource:
     if request.name == LOCAL_DIR:
         return _from_folder(request, Path(request.weights).expanduser())
     config = _published_config(request.name)
-    if tag := published.get_pretrained_cfg(request.name, request.weights):
+    if tag := _tag(request):
         return _from_tag(request, config, tag)
     return _from_file(request, config, Path(request.weights).expanduser())
+
+
+def check_source(request: EncoderRequest) -> None:
+    """Raise `InputError` as `find_source` does, as far as nothing has to be downloaded."""
+    tagged = request.weights is not None and request.name != LOCAL_DIR
+    if tagged and _published_config(request.name) and _tag(request):
+        return
+    find_source(request)
+
+
+def _tag(request: EncoderRequest) -> Mapping[str, Any]:
+    """What open_clip says of the published weights; empty where the name is no tag."""
+    found: Mapping[str, Any] = published.get_pretrained_cfg(request.name, request.weights)
+    return found
 
 
 def _expected_weights(name: str) -> str:

@@ -77,7 +77,7 @@ def draw_rows(generator: np.random.Generator, rows: int, images: int) -> Weights
 
 
 def weight_blocks(images: int, resampling: Resampling) -> Iterator[Weights]:
-    """All resamples of so many images in order, uint16 [block, images], `BLOCK_CELLS` or one row at a time."""
+    """All resamples of so many images in order, `BLOCK_CELLS` or one row at once: uint16 [block, images]."""
     resamples, seed = resampling.resamples, resampling.seed
     size = max(1, BLOCK_CELLS // images)
     starts = range(0, resamples, size)

@@ -4,16 +4,53 @@ asked for."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
 from engine.evaluate.bootstrap import CONFIDENCE, Resampling, with_statistics
-from engine.evaluate.outcome_files import identity_difference, identity_of, read_outcomes
-from engine.evaluate.results import Results
+from engine.evaluate.outcome_files import identity_difference, identity_of, outcomes_problem, read_outcomes
+from engine.evaluate.results import Results, Run, read_results
 from engine.path_text import storable
+
+Note = Callable[[str], None]
+
+
+def find_finished(
+    file: Path, wanted: Mapping[str, Any], relevance: str | None, note: Note, *, force: bool
+) -> Results | None:
+    """The results of a finished run in a JSON file; None when it is to be done (`note` is told why).
+
+    `wanted` is the run's `identity`, `relevance` that of its ranked metrics (None: it has none). Raises
+    `InputError` for results of something else, unless `force`.
+    """
+    if not file.exists():
+        return None
+    if not is_whole_json(file):
+        note(f"{file}: cut off; the run is done again")
+        return None
+    try:
+        results = read_results(file)
+        check_run(results, wanted)
+    except InputError as error:
+        if force:
+            return None
+        message = str(error).removeprefix(f"{file}: ")
+        raise InputError(f"{file}: {message}; name another `out` folder, or --force replaces it") from error
+    problem = outcomes_problem(outcomes_of(file), results.runs[0])
+    if problem is None and results.runs[0].relevance != relevance:
+        problem = f"{file}: with the ranked metrics of {results.runs[0].relevance}, asked for {relevance}"
+    if problem is None:
+        return results
+    note(f"{problem}; the run is done again")
+    return None
+
+
+def outcomes_of(file: Path) -> Path:
+    """The per-query outcomes beside the results of a run."""
+    return file.with_suffix(".parquet")
 
 
 def is_whole_json(file: Path) -> bool:
@@ -34,16 +71,24 @@ def check_run(results: Results, wanted: Mapping[str, Any]) -> None:
         raise InputError(f"of another run ({difference})")
 
 
-def with_intervals(results: Results, outcomes: Path, resampling: Resampling) -> Results:
-    """The results of one run with the intervals that `resampling` gives, from its outcomes, without a search.
-
-    The same object when it has them already.
-    """
-    (run,) = results.runs
+def has_intervals(run: Run, resampling: Resampling) -> bool:
+    """Whether a run's intervals are those that are asked for."""
     there = None if run.bootstrap is None else (run.bootstrap.resamples, run.bootstrap.seed)
     asked = (resampling.resamples, resampling.seed) if resampling.resamples else None
-    if there == asked and (run.bootstrap is None or run.bootstrap.confidence == CONFIDENCE):
+    return there == asked and (run.bootstrap is None or run.bootstrap.confidence == CONFIDENCE)
+
+
+def with_intervals(results: Results, outcomes: Path, resampling: Resampling) -> Results | None:
+    """The results of one run with the intervals that `resampling` gives, from its outcomes, without a search.
+
+    The same object when it has them already; None when the run must be done again for them, because its
+    ranked metrics are not in the outcomes.
+    """
+    (run,) = results.runs
+    if has_intervals(run, resampling):
         return results
+    if run.relevance is not None:
+        return None
     drawn = with_statistics(run, read_outcomes(outcomes, run), resampling)
     if drawn == run:  # a single image has no intervals
         return results

@@ -15,9 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from engine.corpus.shape import shorten
 from engine.errors import InputError
 from engine.evaluate.outcomes import SCHEMA
-from engine.evaluate.results import Run, shorten
+from engine.evaluate.results import Run
 from engine.outputs.atomic import write_atomically
 
 RUN_METADATA = b"itrstress.run"
@@ -111,5 +112,7 @@ def identity_difference(there: Identity, wanted: Identity) -> str | None:
     """The first part in which two runs differ, in words; None when they are the same."""
     for part in {**wanted, **there}:
         if there.get(part) != wanted.get(part):
-            return f"its {part} is {shorten(there.get(part))}, expected {shorten(wanted.get(part))}"
+            return (
+                f"its {part} is {shorten(repr(there.get(part)))}, expected {shorten(repr(wanted.get(part)))}"
+            )
     return None

@@ -73,8 +73,10 @@ class RankedMetrics:
 
     @property
     def relevance(self) -> str:
-        """How results record it: ``self``, or the other encoder's spec."""
-        return "self" if self.other is None else self.other.header.encoder_spec
+        """How results record it: ``self``, or the other encoder's spec and fingerprint."""
+        if self.other is None:
+            return "self"
+        return f"{self.other.header.encoder_spec} ({self.other.header.encoder_fingerprint[:12]})"
 
     def columns(self, search: DirectionSearch, variant: str | None) -> dict[str, Values]:
         """Per-query values float64 [queries]: set hits at every cut-off and DCG, in the run's order.

@@ -13,7 +13,9 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from engine.corpus.shape import describe
 from engine.errors import InputError
+from engine.evaluate.plain_words import ABSENT_OR_UNKNOWN, expected
 from engine.evaluate.ties import TiePolicyName
 from engine.inputs import check_regular_file
 from engine.outputs.atomic import write_atomically
@@ -214,13 +216,9 @@ def load_json(file: Path) -> Any:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first problem of a validation, as ``field.3.name: what is expected (found ...)``."""
+    """The first problem of a validation, as ``field.3.name is text ('a'); expected a whole number``."""
     problem = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in problem["loc"]) or "the document"
-    return f"{place}: {problem['msg']} (found {shorten(problem['input'])})"
-
-
-def shorten(value: Any, width: int = 60) -> str:
-    """The value's `repr`, cut to `width` characters."""
-    text = repr(value)
-    return text if len(text) <= width else text[: width - 3] + "..."
+    if problem["type"] in ABSENT_OR_UNKNOWN:
+        return f"{place} {ABSENT_OR_UNKNOWN[problem['type']]}"
+    return f"{place} is {describe(problem['input'])}; expected {expected(problem)}"

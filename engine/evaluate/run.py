@@ -91,8 +91,8 @@ def evaluate_store(
         raise InputError(
             "--distractors have no images or texts that --rerank could score; leave one of them out"
         )
-    if rerank is not None and ranked is not None:
-        raise InputError("--ranked lists the first stage only; leave one of --ranked and --rerank out")
+    if rerank is not None and lists:
+        raise InputError(f"{lists[0]} lists the first stage only; leave one of {lists[0]} and --rerank out")
     runs: list[Run] = []
     backends: set[tuple[str, str]] = set()
     with open_distractors(store, distractors, directions) as crowds:

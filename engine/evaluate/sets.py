@@ -14,13 +14,13 @@ from engine.evaluate.results import DIRECTIONS, GALLERY_MODALITY, QUERY_MODALITY
 from engine.store.reader import SetInfo, Store
 from engine.store.schema import ORIGINAL
 from engine.variants.registry import make_variant, variant_families
+from engine.variants.variant import Modality, Side
 
 
-def direction_of(info: SetInfo) -> Direction:
-    """The one direction in which a variant's set plays a part."""
-    assert info.variant is not None
-    place = GALLERY_MODALITY if info.variant.side == "gallery" else QUERY_MODALITY
-    return next(direction for direction in DIRECTIONS if place[direction] == info.modality)
+def direction_of(side: Side, modality: Modality) -> Direction:
+    """The one direction in which a variant of such items plays a part."""
+    place = GALLERY_MODALITY if side == "gallery" else QUERY_MODALITY
+    return next(direction for direction in DIRECTIONS if place[direction] == modality)
 
 
 def find_set(store: Store, modality: str, name: str) -> SetInfo:
@@ -31,8 +31,11 @@ def find_set(store: Store, modality: str, name: str) -> SetInfo:
 
 def variant_sets(store: Store, direction: Direction) -> dict[str, SetInfo]:
     """The variants that play a part in a direction, by name, in the order of the store."""
-    variants = (info for info in store.sets if info.variant is not None)
-    return {info.name: info for info in variants if direction_of(info) == direction}
+    return {
+        info.name: info
+        for info in store.sets
+        if info.variant is not None and direction_of(info.variant.side, info.modality) == direction
+    }
 
 
 def check_variants(store: Store, variants: Sequence[str], directions: Sequence[Direction]) -> None:

@@ -21,7 +21,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -32,7 +32,8 @@ from engine.corpus.images import UnreadableImage, find_image
 from engine.encoders.registry import parse_spec
 from engine.errors import InputError
 from engine.evaluate.results import Record
-from engine.evaluate.run_file import CheckpointSpec, RunFile
+from engine.evaluate.run_file_entries import files_of_variant
+from engine.evaluate.run_options import CheckpointSpec, RunFile
 from engine.outputs.atomic import write_atomically
 from engine.packages import package_versions
 from engine.store.image_source import ImageFolder, ImageSource, RegionImages, digest_images
@@ -111,9 +112,17 @@ class Inputs:
             "corpus": self.corpus.fingerprint,
             "images": hashed(images),
             "variants": json.dumps([variant_state(one) for one in self.variants]),
-            "precision": self.run_file.precision,
+            "precision": self.precision,
             "skip_unreadable": str(self.run_file.skip_unreadable),
         }
+
+    @property
+    def precision(self) -> str:
+        """The precision, and in half precision what else decides an embedding."""
+        options = self.run_file
+        if options.precision == "fp32":
+            return options.precision
+        return f"{options.precision} on {options.device}, {options.batch_size} a batch"
 
     def of(self, checkpoint: CheckpointSpec) -> dict[str, str]:
         """The inputs of a checkpoint's stamp, as they are now."""
@@ -220,6 +229,4 @@ def files_of(path: Path) -> Iterator[Path]:
 
 def variant_state(variant: Variant) -> list[str]:
     """A variant's name and the states of its files."""
-    fields: Mapping[str, object] = getattr(variant, "__dataclass_fields__", {})
-    values = (getattr(variant, name) for name in fields)
-    return [variant.name, *(file_state(value) for value in values if isinstance(value, Path))]
+    return [variant.name, *(file_state(file) for file in files_of_variant(variant))]

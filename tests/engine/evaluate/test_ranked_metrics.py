@@ -167,7 +167,7 @@ def test_results_hold_the_metrics_with_intervals_when_asked(
     out = tmp_path / "out"
     command = ["evaluate", str(store_file), "--out", str(out), "--ranked", "--relevance", str(store_file)]
     assert run(command) == 0
-    assert read_results(out).provenance.config["relevance"] == "fake:encoder"
+    assert read_results(out).provenance.config["relevance"] == "fake:encoder (eeeeeeeeeeee)"
     assert run(["evaluate", str(store_file), "--relevance", str(store_file)]) == 2
     assert "--relevance belongs to --ranked" in capsys.readouterr().err
 

@@ -3,75 +3,31 @@
 from __future__ import annotations
 
 import gc
-import hashlib
-import json
 import os
-import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
 
 from engine.cli.main import run
 from engine.encoders import registry
 from engine.errors import InputError
-from engine.evaluate import direction, sweep
-from engine.evaluate.progress import Silent
+from engine.evaluate import checkpoint_sweep
+from engine.evaluate.progress import Silent, TasksInTurn
 from engine.evaluate.results import Results, read_results
 from engine.evaluate.run_file import load_run_file
+from engine.evaluate.stages import embedded
 from engine.evaluate.sweep import SweepError, run_sweep
 from engine.store import image_source
 from engine.store.reader import open_store
 from engine.variants.families.rococo import Rococo
 
-DIM = 8
-COLOURS = ("red", "green", "blue", "white")
-
-
-class FakeEncoder:
-    """Embeds by hashing; counts what it encodes. Weights called `broken` fail when they are first used."""
-
-    dim = DIM
-
-    def __init__(self, request: Any, calls: dict[str, int]) -> None:
-        self.spec, self._calls = request.spec, calls
-        self.fingerprint = hashlib.sha256(request.spec.encode()).hexdigest()
-
-    def prepare_image(self, image: Any) -> bytes:
-        return image.tobytes()  # type: ignore[no-any-return]
-
-    def encode_images(self, images: Sequence[bytes]) -> Any:
-        self._calls["images"] += len(images)
-        return self._vectors(images)
-
-    def encode_texts(self, texts: Sequence[str]) -> Any:
-        self._calls["texts"] += len(texts)
-        if "broken" in self.spec:
-            raise RuntimeError("tensor of\nthe wrong shape")
-        return self._vectors([text.encode() for text in texts])
-
-    def _vectors(self, items: Sequence[bytes]) -> Any:
-        seeds = [hashlib.sha256(self.spec.encode() + item).digest()[:4] for item in items]
-        rows = np.array([np.random.default_rng(list(seed)).normal(size=DIM) for seed in seeds])
-        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
-@pytest.fixture
-def encoded(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Registers the family `fake`; the numbers of images and texts that went through its encoders."""
-    calls = {"images": 0, "texts": 0}
-    family = SimpleNamespace(open_family=lambda request: FakeEncoder(request, calls))
-    monkeypatch.setitem(sys.modules, "fake_family", family)
-    monkeypatch.setitem(registry.FAMILIES, "fake", "fake_family")
-    return calls
+PROBES = 1  # an image and a text a new store, before it is laid out
 
 
 @pytest.fixture
@@ -86,39 +42,9 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return counted
 
-    monkeypatch.setattr(direction, "search_base", spy("base", direction.search_base))
-    monkeypatch.setattr(direction, "search_variant", spy("variant", direction.search_variant))
+    monkeypatch.setattr(embedded, "search_base", spy("base", embedded.search_base))
+    monkeypatch.setattr(embedded, "search_variant", spy("variant", embedded.search_variant))
     return searches
-
-
-RUN_FILE = """\
-checkpoints:
-  - {model: "fake:toy:1", name: early}
-  - {model: "fake:toy:2", name: late}
-corpus: {path: corpus.json, images: pictures, reader: rococo}
-variants: ["rococo:corpus.json", "mix:0.9"]
-backend: numpy
-batch_size: 3
-workers: 1
-seed: 5
-stores: stores
-out: results
-"""
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A RoCOCO corpus of four images and a run file."""
-    (tmp_path / "pictures").mkdir()
-    entries = []
-    for number, colour in enumerate(COLOURS):
-        Image.new("RGB", (6, 6), colour).save(tmp_path / "pictures" / f"{number}.png")
-        originals = [f"A {colour} square, view {k}." for k in range(5)]
-        fakes = [f"a {colour} circle , view {k}" for k in range(5)]
-        entries.append({"image": f"{number}.png", "caption": originals + fakes})
-    (tmp_path / "corpus.json").write_text(json.dumps(entries))
-    (tmp_path / "run.yaml").write_text(RUN_FILE)
-    return tmp_path
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -143,7 +69,7 @@ def test_a_sweep_writes_a_file_a_run_and_searches_the_base_once_a_direction(
     results = run_sweep(load_run_file(folder / "run.yaml"))
     assert set(contents(folder / "results")) == EXPECTED_FILES
     assert searched == ["base", "variant"] * 4
-    assert encoded == {"images": 2 * 8, "texts": 2 * 40}
+    assert encoded == {"images": 2 * (8 + PROBES), "texts": 2 * (40 + PROBES)}
     assert [one.provenance.checkpoint for one in results] == ["early", "late"]
     assert results[0].provenance.seeds == {"run": 5, "mix:0.9:seed=5": 5}
     assert [(run.variant, run.direction) for run in results[0].runs] == [
@@ -204,25 +130,27 @@ def test_an_interrupted_sweep_goes_on(
     folder: Path, encoded: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_file = load_run_file(folder / "run.yaml")
-    whole = direction.search_variant
+    whole = embedded.search_variant
 
     def interrupted(*args: Any, **options: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(direction, "search_variant", interrupted)
+    monkeypatch.setattr(embedded, "search_variant", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(run_file)
     assert set(contents(folder / "results")) == {"early/none.i2t.json", "early/none.i2t.parquet"}
-    monkeypatch.setattr(direction, "search_variant", whole)
+    monkeypatch.setattr(embedded, "search_variant", whole)
     run_sweep(run_file)
     assert set(contents(folder / "results")) == EXPECTED_FILES
-    assert encoded == {"images": 2 * 8, "texts": 2 * 40}
+    assert encoded == {"images": 2 * (8 + PROBES), "texts": 2 * (40 + PROBES)}
 
 
-def test_results_of_something_else_are_not_replaced_unasked(folder: Path, encoded: dict[str, int]) -> None:
+def test_results_of_something_else_are_not_replaced_unasked(
+    folder: Path, run_text: str, encoded: dict[str, int]
+) -> None:
     run_sweep(load_run_file(folder / "run.yaml"))
     before = contents(folder / "results")
-    (folder / "run.yaml").write_text(RUN_FILE + "ties: optimistic\n")
+    (folder / "run.yaml").write_text(run_text + "ties: optimistic\n")
     run_file = load_run_file(folder / "run.yaml")
     with pytest.raises(
         SweepError, match=r"its ties is 'expected', expected 'optimistic'.*--force replaces it"
@@ -234,9 +162,9 @@ def test_results_of_something_else_are_not_replaced_unasked(folder: Path, encode
 
 
 def test_a_checkpoint_that_fails_does_not_stop_the_others(
-    folder: Path, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+    folder: Path, run_text: str, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = RUN_FILE.replace("fake:toy:1", "fake:toy:broken")
+    text = run_text.replace("fake:toy:1", "fake:toy:broken")
     (folder / "run.yaml").write_text(text)
     assert run(["sweep", str(folder / "run.yaml")]) == 1
     shown = capsys.readouterr()
@@ -248,9 +176,9 @@ def test_a_checkpoint_that_fails_does_not_stop_the_others(
 
 
 def test_debug_shows_where_every_checkpoint_failed(
-    folder: Path, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+    folder: Path, run_text: str, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = RUN_FILE.replace("fake:toy:1", "fake:toy:broken").replace("fake:toy:2", "fake:toy:broken-too")
+    text = run_text.replace("fake:toy:1", "fake:toy:broken").replace("fake:toy:2", "fake:toy:broken-too")
     (folder / "run.yaml").write_text(text)
     assert run(["--debug", "sweep", str(folder / "run.yaml")]) == 1
     shown = capsys.readouterr().err
@@ -259,31 +187,45 @@ def test_debug_shows_where_every_checkpoint_failed(
 
 
 def test_a_failure_of_the_users_is_no_defect_and_the_last_is_the_cause(
-    folder: Path, encoded: dict[str, int]
+    folder: Path, run_text: str, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "run.yaml").write_text(RUN_FILE.replace("fake:toy:2", "gone:toy:2"))
-    with pytest.raises(SweepError, match="late: unknown model family 'gone'") as caught:
+    (folder / "run.yaml").write_text(run_text.replace("fake:toy:2", "fake:toy:unfit"))
+    with pytest.raises(SweepError, match="late: weights that do not fit") as caught:
         run_sweep(load_run_file(folder / "run.yaml"))
     assert "defect" not in str(caught.value)
     assert isinstance(caught.value.__cause__, InputError)
     assert list(caught.value.failures) == ["late"]
+    assert run(["sweep", str(folder / "run.yaml")]) == 2
+    assert "1 of 2 checkpoints failed, the others are done: late: " in capsys.readouterr().err
+
+
+def test_when_all_fail_alike_the_reason_is_said_once_and_nothing_is_done(
+    folder: Path, run_text: str, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = run_text.replace("fake:toy:1", "fake:toy:unfit").replace("fake:toy:2", "fake:toy:unfit-too")
+    (folder / "run.yaml").write_text(text)
+    assert run(["sweep", str(folder / "run.yaml")]) == 2
+    shown = capsys.readouterr()
+    assert "error: 2 of 2 checkpoints failed: early, late: weights that do not fit; put it right" in shown.err
+    assert "others are done" not in shown.err
+    assert "written" not in shown.out
 
 
 def test_a_failed_checkpoint_does_not_keep_its_model(
-    folder: Path, encoded: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    folder: Path, run_text: str, encoded: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[weakref.ref[FakeEncoder]] = []
+    opened: list[weakref.ref[Any]] = []
     alive: list[bool] = []
 
-    def watching(*args: Any, **options: Any) -> FakeEncoder:
+    def watching(*args: Any, **options: Any) -> Any:
         gc.collect()
         alive.extend(one() is not None for one in opened)
         encoder = registry.open_encoder(*args, **options)
-        opened.append(weakref.ref(encoder))  # type: ignore[arg-type]
-        return encoder  # type: ignore[return-value]
+        opened.append(weakref.ref(encoder))
+        return encoder
 
-    monkeypatch.setattr(sweep, "open_encoder", watching)
-    (folder / "run.yaml").write_text(RUN_FILE.replace("fake:toy:1", "fake:toy:broken"))
+    monkeypatch.setattr(checkpoint_sweep, "open_encoder", watching)
+    (folder / "run.yaml").write_text(run_text.replace("fake:toy:1", "fake:toy:broken"))
     with pytest.raises(SweepError):
         run_sweep(load_run_file(folder / "run.yaml"))
     assert alive == [False]
@@ -295,14 +237,14 @@ def statistics(results: Sequence[Results]) -> list[Any]:
 
 @pytest.mark.parametrize("change", ["resamples: 40\n", "resamples: 0\n"])
 def test_other_resamples_are_drawn_from_the_outcomes_without_a_search(
-    folder: Path, encoded: dict[str, int], searched: list[str], change: str
+    folder: Path, run_text: str, encoded: dict[str, int], searched: list[str], change: str
 ) -> None:
     run_sweep(load_run_file(folder / "run.yaml"))
     searched.clear()
-    (folder / "run.yaml").write_text(RUN_FILE + change)
+    (folder / "run.yaml").write_text(run_text + change)
     again = run_sweep(load_run_file(folder / "run.yaml"))
     assert searched == []
-    (folder / "run.yaml").write_text(RUN_FILE.replace("out: results", "out: fresh") + change)
+    (folder / "run.yaml").write_text(run_text.replace("out: results", "out: fresh") + change)
     assert statistics(again) == statistics(run_sweep(load_run_file(folder / "run.yaml")))
     there = read_results(folder / "results" / "early" / "none.i2t.json")
     assert there.runs == (again[0].runs[0],)
@@ -310,11 +252,11 @@ def test_other_resamples_are_drawn_from_the_outcomes_without_a_search(
 
 
 def test_intervals_of_another_seed_are_not_returned(
-    folder: Path, encoded: dict[str, int], searched: list[str]
+    folder: Path, run_text: str, encoded: dict[str, int], searched: list[str]
 ) -> None:
     run_sweep(load_run_file(folder / "run.yaml"))
     searched.clear()
-    (folder / "run.yaml").write_text(RUN_FILE.replace("seed: 5", "seed: 6").replace("0.9", "0.9:seed=5"))
+    (folder / "run.yaml").write_text(run_text.replace("seed: 5", "seed: 6").replace("0.9", "0.9:seed=5"))
     again = run_sweep(load_run_file(folder / "run.yaml"))
     assert searched == []
     assert {run.bootstrap.seed for one in again for run in one.runs if run.bootstrap} == {6}
@@ -388,8 +330,10 @@ def rewritten_in_the_middle(file: Path) -> None:
     pq.write_table(table.set_column(place, table.schema.field(place), pa.array([0] * table.num_rows)), file)
 
 
-def test_results_under_the_name_of_another_variant_are_refused(folder: Path, encoded: dict[str, int]) -> None:
-    text = RUN_FILE.replace('"rococo:corpus.json", "mix:0.9"', '"mix:0.9", "mix:0.8"')
+def test_results_under_the_name_of_another_variant_are_refused(
+    folder: Path, run_text: str, encoded: dict[str, int]
+) -> None:
+    text = run_text.replace('"rococo:corpus.json", "mix:0.9"', '"mix:0.9", "mix:0.8"')
     (folder / "run.yaml").write_text(text)
     run_sweep(load_run_file(folder / "run.yaml"))
     for extension in ("json", "parquet"):
@@ -425,7 +369,7 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(target, name, counted)
 
-    count(sweep, "open_encoder", "encoders")
+    count(checkpoint_sweep, "open_encoder", "encoders")
     count(image_source, "file_digest", "digests")
     count(Rococo, "apply", "variants")
     return counts
@@ -506,22 +450,27 @@ def test_the_command_prints_all_checkpoints(
     ("change", "message"),
     [
         (('"rococo:corpus.json"', '"rococo:gone.json"'), "gone.json"),
-        (('"mix:0.9"]', '"mix:0.9", "mix:0.9:seed=5"]'), "'mix:0.9:seed=5' is in the run file twice"),
+        (
+            ('"mix:0.9"]', '"mix:0.9", "mix:0.9:seed=5"]'),
+            r"line 5: variants\[2\] is the variant 'mix:0.9:seed=5' once more",
+        ),
     ],
 )
 def test_options_that_cannot_be_used_stop_before_any_work(
-    folder: Path, encoded: dict[str, int], change: tuple[str, str], message: str
+    folder: Path, run_text: str, encoded: dict[str, int], change: tuple[str, str], message: str
 ) -> None:
-    (folder / "run.yaml").write_text(RUN_FILE.replace(*change))
+    (folder / "run.yaml").write_text(run_text.replace(*change))
     with pytest.raises(InputError, match=message):
         run_sweep(load_run_file(folder / "run.yaml"))
     assert not (folder / "stores").exists()
     assert encoded == {"images": 0, "texts": 0}
 
 
-def test_only_the_variants_of_the_run_file_are_evaluated(folder: Path, encoded: dict[str, int]) -> None:
+def test_only_the_variants_of_the_run_file_are_evaluated(
+    folder: Path, run_text: str, encoded: dict[str, int]
+) -> None:
     run_sweep(load_run_file(folder / "run.yaml"))
-    text = RUN_FILE.replace('"rococo:corpus.json", ', "").replace("out: results", "out: fewer")
+    text = run_text.replace('"rococo:corpus.json", ', "").replace("out: results", "out: fewer")
     (folder / "run.yaml").write_text(text)
     results = run_sweep(load_run_file(folder / "run.yaml"))
     assert [run.variant for run in results[0].runs] == [None, None, "mix:0.9:seed=5"]
@@ -546,7 +495,7 @@ def test_embedding_is_told_as_one_task_after_the_other() -> None:
 
         def note(self, line: str) -> None: ...
 
-    with sweep.EmbedProgress(Watcher(), "early") as progress:
+    with TasksInTurn(Watcher(), "early") as progress:
         progress("texts", 3, 4)
         progress("texts", 4, 4)
         progress("images", 2, 2)

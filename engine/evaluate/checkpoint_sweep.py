@@ -1,0 +1,219 @@
+"""One checkpoint of a sweep: its store is completed, its runs are done or found finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import product
+from pathlib import Path
+
+from engine.encoders.registry import open_encoder
+from engine.errors import InputError, naming
+from engine.evaluate.bootstrap import Resampling
+from engine.evaluate.direction import DirectionSearch
+from engine.evaluate.distractors import DistractorChoice, Distractors, open_distractors
+from engine.evaluate.finished import find_finished, outcomes_of, redrawn_provenance, with_intervals
+from engine.evaluate.names import run_name, safe_name
+from engine.evaluate.outcome_files import identity, read_outcomes
+from engine.evaluate.progress import Progress, TasksInTurn
+from engine.evaluate.provenance import provenance, seeds_of
+from engine.evaluate.ranked_metrics import RankedMetrics
+from engine.evaluate.results import Direction, Results, merge_results, write_results
+from engine.evaluate.run import execute
+from engine.evaluate.run_options import CheckpointSpec
+from engine.evaluate.sets import direction_of, run_key, sets_of
+from engine.evaluate.stamp import Inputs, is_embedded, stamp_of, write_stamp
+from engine.store.embed import EmbedReport, embed
+from engine.store.reader import Store, open_store
+from engine.store.writer import OtherStoreError
+from indexes.memory import MemoryLimit, parse_bytes
+
+RunName = tuple[str | None, int]
+"""Of a direction: its variant (None: none) and how many distractors."""
+
+
+class CheckpointSweep:
+    """One checkpoint of a sweep."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        checkpoint: CheckpointSpec,
+        progress: Progress,
+        force: bool,
+        command: Sequence[str],
+    ) -> None:
+        self.inputs, self.run_file, self.checkpoint = inputs, inputs.run_file, checkpoint
+        self.progress, self.force, self.command = progress, force, command
+        self.name = checkpoint.label
+        self.store_path = self.run_file.stores / f"{safe_name(self.name)}.h5"
+        self.stamp_path = self.store_path.with_name(f"{safe_name(self.name)}.inputs.json")
+        self.folder = self.run_file.out / safe_name(self.name)
+        self.resampling = Resampling(self.run_file.resamples, self.run_file.seed)
+        self.choice = DistractorChoice(self.run_file.distractors, self.run_file.distractor_set)
+
+    def is_embedded(self) -> bool:
+        """Whether the store is complete, as far as that can be told without opening the encoder."""
+        labels = self.inputs.labels
+        return is_embedded(self.stamp_path, self.store_path, self.inputs.of(self.checkpoint), labels)
+
+    def files(self, direction: Direction) -> dict[RunName, Path]:
+        """Where the results of a direction's runs belong, in their order."""
+        variants = [
+            one.name for one in self.inputs.variants if direction_of(one.side, one.modality) == direction
+        ]
+        return {
+            (variant, size): self.folder / f"{run_name(variant, direction, size)}.json"
+            for variant, size in product((None, *variants), self.choice.sizes)
+        }
+
+    def embed(self) -> None:
+        """Complete the store and put its stamp beside it; the encoder is let go when it is done."""
+        options, inputs = self.run_file, self.inputs.of(self.checkpoint)  # as they are before they are read
+        encoder = open_encoder(
+            self.checkpoint.model,
+            device=options.device,
+            precision=options.precision,
+            batch_size=options.batch_size,
+            preprocess=self.checkpoint.preprocess,
+        )
+        with TasksInTurn(self.progress, self.name) as told, advising(self.store_path):
+            report = embed(
+                encoder,
+                self.inputs.corpus,
+                self.inputs.source,
+                self.inputs.applied,
+                self.store_path,
+                batch_size=options.batch_size,
+                workers=options.workers,
+                skip_unreadable=options.skip_unreadable,
+                force=self.force,
+                progress=told,
+                file_digests=self.inputs.image_digests,
+                command=self.command,
+            )
+        for line in remarks(report):
+            self.progress.note(f"{self.name}: {line}")
+        with open_store(self.store_path) as store:
+            write_stamp(stamp_of(store, inputs, self.inputs.labels), self.stamp_path)
+
+    def run(self) -> Results:
+        """Evaluate what is not finished, and gather all runs."""
+        with ExitStack() as stack:
+            store = stack.enter_context(open_store(self.store_path))
+            crowds = stack.enter_context(open_distractors(store, self.choice, self.run_file.directions))
+            ranked = None
+            if self.run_file.ranked:
+                other = self.run_file.relevance
+                ranked = RankedMetrics(None if other is None else stack.enter_context(open_store(other)))
+            return merge_results(
+                [
+                    one
+                    for direction in self.run_file.directions
+                    for one in self.run_direction(store, direction, crowds.get(direction), ranked)
+                ]
+            )
+
+    def run_direction(
+        self, store: Store, direction: Direction, crowd: Distractors | None, ranked: RankedMetrics | None
+    ) -> list[Results]:
+        """The runs of a direction, those that are finished read from their files."""
+        files = self.files(direction)
+        finished = {
+            name: self.finished(file, self.wanted(store, direction, name, crowd), ranked)
+            for name, file in files.items()
+        }
+        there = sum(one is not None for one in finished.values())
+        if there:
+            self.progress.note(f"{self.name} {direction}: {there} of {len(files)} runs are finished")
+        if there == len(files):
+            return [one for one in finished.values() if one is not None]
+        limit = self.run_file.memory_limit
+        search = DirectionSearch(
+            store,
+            direction,
+            self.run_file.ties,
+            self.run_file.backend,
+            progress=self.progress,
+            distractors=crowd,
+            limit=None if limit is None else MemoryLimit(parse_bytes(limit)),
+        )
+        base = finished.get((None, 0))
+        if base is not None:
+            outcomes = outcomes_of(files[None, 0])
+            table = read_outcomes(outcomes, base.runs[0])
+            with naming(outcomes):
+                search.adopt(table)
+        return [finished[name] or self.execute(search, name, file, ranked) for name, file in files.items()]
+
+    def wanted(
+        self, store: Store, direction: Direction, name: RunName, crowd: Distractors | None
+    ) -> Mapping[str, object]:
+        """The identity of a run as it would be now."""
+        variant, size = name
+        distractors = crowd.key(size) if crowd is not None and size else None
+        return identity(variant, size, run_key(store, direction, variant, self.run_file.ties, distractors))
+
+    def finished(
+        self, file: Path, wanted: Mapping[str, object], ranked: RankedMetrics | None
+    ) -> Results | None:
+        """The results of a finished run with the intervals of this run file, written where they differ.
+
+        None when the run is to be done. Raises `InputError` for a file of something else, unless `force`.
+        """
+        relevance = None if ranked is None else ranked.relevance
+        results = find_finished(file, wanted, relevance, self.progress.note, force=self.force)
+        if results is None:
+            return None
+        drawn = with_intervals(results, outcomes_of(file), self.resampling)
+        if drawn is None or drawn is results:
+            return drawn
+        config = self.run_file.model_dump(mode="json")
+        drawn = redrawn_provenance(drawn, tuple(self.command), config, self.run_file.seed)
+        write_results(drawn, file)
+        return drawn
+
+    def execute(
+        self, search: DirectionSearch, name: RunName, file: Path, ranked: RankedMetrics | None
+    ) -> Results:
+        """Do one run and write its files, the results last."""
+        variant, size = name
+        run = execute(search, variant, outcomes_of(file), self.resampling, ranked, size)
+        results = Results(
+            provenance=provenance(
+                search.store,
+                sets_of(search.store, [variant]),
+                checkpoint=self.name,
+                command=self.command,
+                config=self.run_file.model_dump(mode="json"),
+                seeds={"run": self.run_file.seed, **seeds_of([] if variant is None else [variant])},
+                searched_by=search.backends,
+                more_sets=[search.distractors.record()] if search.distractors is not None and size else [],
+            ),
+            runs=(run,),
+            timings=run.timings,
+        )
+        write_results(results, file)
+        return results
+
+
+def remarks(report: EmbedReport) -> Iterator[str]:
+    """What happened to a store beyond its completion."""
+    for label, rows in report.damaged.items():
+        yield f"{label}: {rows:,} damaged rows were encoded again"
+    if report.gone:
+        yield f"{len(report.gone):,} images of the store are missing or cut off now, such as {report.gone[0]}"
+    if report.unreadable:
+        file, reason = next(iter(report.unreadable.items()))
+        yield f"{len(report.unreadable):,} images are left out, such as {file} ({reason})"
+
+
+@contextmanager
+def advising(store: Path) -> Iterator[None]:
+    """Say what to do in a sweep where a store is of something else."""
+    try:
+        yield
+    except OtherStoreError as error:
+        raise InputError(
+            f"{store} {error.difference}; name another `stores` folder, or --force replaces the store"
+        ) from error
