@@ -22,13 +22,14 @@ from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction,
 from engine.evaluate.search import DEFAULT_DEPTH, BaseSearch, VariantSearch
 from engine.evaluate.sets import no_such_variant, run_key, variant_sets
 from engine.evaluate.stages.embedded import EmbeddedStage
+from engine.evaluate.stages.matrix import MatrixStage
 from engine.evaluate.stages.reranking import Reranking
 from engine.evaluate.stages.stage import LOAD, SEARCH_BASE, SEARCH_VARIANT, Stage
 from engine.evaluate.stages.two_stage import TwoStage
 from engine.evaluate.ties import DEFAULT_POLICY, Standing, TiePolicy, Top, tie_policy
 from engine.progress import Advance, Progress, Silent
 from engine.stopwatch import Stopwatch
-from engine.store.reader import Store
+from engine.store.reader import Store, check_embeddings
 from engine.store.schema import ORIGINAL, VariantRecord
 from indexes.memory import MemoryLimit
 from indexes.protocol import Origin, SearchBackend
@@ -122,8 +123,8 @@ class DirectionSearch:
     `ties` is a policy's name, `backend` a search backend's, `depth` how many rows are listed before counting
     (never changes a result). `distractors` are searched once, for all their sizes and all variants that leave
     the queries alone. `limit` is for the memory of the process: a shard that does not fit well below it is
-    streamed. With `rerank` the best are scored once more. The store must stay open. Raises `InputError` when
-    the sets cannot be searched in this direction.
+    streamed. With `rerank` the best are scored once more; a store of scores is read as it is. The store must
+    stay open. Raises `InputError` when the sets cannot be searched in this direction.
     """
 
     store: Store
@@ -173,6 +174,8 @@ class DirectionSearch:
     @cached_property
     def stage(self) -> Stage:
         """How items get their scores."""
+        if self.store.header.rows == "scores":
+            return MatrixStage(self.direction, self.gallery, self.store.header, self.watched)
         if self.rerank is None:
             return self.embedded
         return TwoStage(self.direction, self.embedded, self.rerank.scores, self.rerank.k_test)
@@ -185,6 +188,7 @@ class DirectionSearch:
     def open(self, items: Items, origin: Origin) -> SearchBackend:
         """Open a shard of the gallery, and remember which backend and device it got."""
         shard = items.shard(origin)
+        check_embeddings(self.store)
         if self.limit is None:
             opened = open_backend(self.backend, shard)
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,6 +27,7 @@ from engine.encoders.registry import describe_encoder
 from engine.errors import InputError
 from engine.packages import package_versions
 from engine.path_text import path_text
+from engine.progress import Advance, Progress, Silent, unwatched
 from engine.stopwatch import Stopwatch
 from engine.store.image_source import (
     ImageSource,
@@ -48,9 +49,6 @@ from indexes.protocol import RowSource
 NAMES_SHOWN = 10
 COPY_ROWS = 4096
 BATCHES_A_UNIT = 16  # of texts: enough that texts of one length fill the encoder's batches
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is worked on ("images", "texts"), how many items are done, and how many there are."""
 
 
 @dataclass
@@ -128,7 +126,8 @@ def embed(
     dtype: StoredDtype = "float32",
     skip_unreadable: bool = False,
     force: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress | None = None,
+    label: str = "encoding",
     file_digests: Sequence[str] | None = None,
     command: Sequence[str] = (),
 ) -> EmbedReport:
@@ -141,7 +140,7 @@ def embed(
     name is an error, not a silent reuse. Where a file was missing or cut off when the store was laid out
     there is no digest of it, so that it can be put right and the run resumed. `file_digests` are those of
     `digest_images` where the caller has them already. What a set was made with (`command`, encoder, versions)
-    is kept beside it.
+    is kept beside it. `progress` has a task for the texts and one for the images, both called `label`.
 
     Raises `UnreadableImagesError` at the end, when all else is complete, unless `skip_unreadable`, which
     records them in the store; `InputError` as `open_writer` does, with `force` as there. A kill at any moment
@@ -171,9 +170,11 @@ def embed(
         )
         writer = open_writer(path, header, [*work.captions, *work.images], force=force)
     with writer:
-        run = Run(encoder, corpus, source, writer, work, batch_size, clock, progress, gone)
-        run.encode_captions()
-        run.encode_images(workers, skip_unreadable)
+        run = Run(encoder, corpus, source, writer, work, batch_size, clock, progress or Silent(), label, gone)
+        with run.watched(work.captions, "texts"):
+            run.encode_captions()
+        with run.watched(work.images, "images"):
+            run.encode_images(workers, skip_unreadable)
         report = run.report()
     if report.unreadable and not skip_unreadable:
         raise UnreadableImagesError(report)
@@ -270,7 +271,9 @@ class Run:
     batch_size: int
     clock: Stopwatch
     progress: Progress
+    label: str
     gone: Sequence[str] = ()
+    batches_a_unit: int = BATCHES_A_UNIT
     unreadable: dict[str, str] = field(default_factory=dict)
     forwarded: dict[str, int] = field(default_factory=lambda: {"images": 0, "texts": 0})
     decoder_seconds: float = 0.0
@@ -280,13 +283,11 @@ class Run:
         self.counts: dict[str, SetCount] = {}
         with open_store(self.writer.path) as store:
             left_out = {info.label: info.skipped for info in store.sets}
-        self._total = {"texts": 0, "images": 0}
         for plan in (*self.work.captions, *self.work.images):
             pending = len(self.writer.pending(plan.modality, plan.name))
             skipped = left_out[plan.label]
             self.counts[plan.label] = SetCount(plan.rows, plan.rows - pending - skipped, skipped)
-            self._total["texts" if plan.modality == "captions" else "images"] += pending
-        self._done = {"texts": 0, "images": 0}
+        self._advance: Advance = unwatched
 
     def report(self) -> EmbedReport:
         """What was done."""
@@ -303,12 +304,15 @@ class Run:
             damaged=self.writer.damaged,
         )
 
-    def advance(self, kind: str, items: int) -> None:
-        """Tell of `items` more that are in the store."""
-        if not items:
+    @contextmanager
+    def watched(self, plans: Sequence[SetPlan], unit: str) -> Iterator[None]:
+        """Tell of the pending rows of some sets while they are written."""
+        total = sum(self.counts[plan.label].pending for plan in plans)
+        if not total:
+            yield
             return
-        self._done[kind] += items
-        self.progress(kind, self._done[kind], self._total[kind])
+        with self.progress.task(self.label, total, unit) as self._advance:
+            yield
 
     # ---- captions
 
@@ -323,8 +327,9 @@ class Run:
             pending = set(self.writer.pending("captions", plan.name).tolist())
             self._copy_texts(plan, [row for row in copies if row in pending], known)
             texts = list(new_rows)
-            for start in range(0, len(texts), BATCHES_A_UNIT * self.batch_size):
-                unit = texts[start : start + BATCHES_A_UNIT * self.batch_size]
+            size = self.batches_a_unit * self.batch_size
+            for start in range(0, len(texts), size):
+                unit = texts[start : start + size]
                 if any(row in pending for text in unit for row in new_rows[text]):
                     self._encode_texts(plan, unit, new_rows, pending)
             known.update({text: (plan.name, rows[0]) for text, rows in new_rows.items()})
@@ -353,7 +358,7 @@ class Run:
                     found = read_scattered(sources, [known[plan.content[row]] for row in block])
                     self.writer.write("captions", plan.name, np.array(block, dtype=np.int64), found)
                 self.counts[plan.label].copied += len(block)
-                self.advance("texts", len(block))
+                self._advance(0, passed_over=len(block))
 
     def _encode_texts(
         self, plan: SetPlan, unit: Sequence[str], rows_of: Mapping[str, Sequence[int]], pending: set[int]
@@ -369,7 +374,7 @@ class Run:
         encoded = len(np.unique(origin))
         count.encoded += encoded
         count.copied += len(rows) - encoded
-        self.advance("texts", len(rows))
+        self._advance(encoded, passed_over=len(rows) - encoded)
 
     # ---- images
 
@@ -433,7 +438,7 @@ class Run:
                 rows = np.array([batch[i].row for i in wanted], dtype=np.int64)
                 self.writer.write("images", plan.name, rows, embeddings[wanted])
             self.counts[plan.label].encoded += len(wanted)
-            self.advance("images", len(wanted))
+            self._advance(len(wanted))
 
     def _note_unreadable(self, plan: SetPlan, failed: Sequence[Drawn], skip: bool) -> None:
         errors = [item.result for item in failed if isinstance(item.result, UnreadableImage)]
@@ -442,7 +447,7 @@ class Run:
             rows = np.array([item.row for item in failed], dtype=np.int64)
             self.writer.skip("images", plan.name, rows, [str(error) for error in errors])
             self.counts[plan.label].skipped += len(failed)
-        self.advance("images", len(failed))
+        self._advance(0, passed_over=len(failed))
 
 
 def read_scattered(

@@ -326,6 +326,15 @@ def find_damaged_rows(file: int, stored: StoredSet) -> NDArray[np.int64]:
 # ---------------------------------------------------------------- opening
 
 
+def check_embeddings(store: Store) -> None:
+    """Raise `InputError` for a store of scores, which have no place in a space of vectors."""
+    if store.header.rows != "embeddings":
+        raise InputError(
+            f"{store.path} holds scores of pairs by {store.header.encoder_spec}, no embeddings; "
+            "this needs a store of embeddings"
+        )
+
+
 def open_store(path: str | Path, *, tolerant: bool = False) -> Store:
     """Open a store for reading.
 

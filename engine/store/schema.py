@@ -7,7 +7,7 @@ and little-endian, no filters:
 ==================  ==================  =====================================================================
 dataset             dtype, shape        meaning
 ==================  ==================  =====================================================================
-``embeddings``      float32 or float16  L2-normalised rows ``[n, dim]``
+``embeddings``      float32 or float16  L2-normalised rows ``[n, dim]``, or scores (see below)
 ``state``           uint8 ``[n]``       0 pending, 1 complete, 2 skipped
 ``checksums``       uint32 ``[n]``      CRC-32 of the row, started at the row number (see `engine.store.raw`)
 ``reason``          uint8 ``[n, 96]``   why a row was skipped, UTF-8, padded with zeros (images only)
@@ -21,6 +21,10 @@ dataset             dtype, shape        meaning
 ``variant``         uint8 ``[bytes]``   the `VariantRecord`, as JSON (variants only)
 ``made``            uint8 ``[bytes]``   how its embeddings were made: command, encoder, versions, as JSON
 ==================  ==================  =====================================================================
+
+In a store of scores (`StoreHeader.rows`) a row holds the scores of an item with every original of the other
+modality: a caption's with all images, an image variant's with all captions. ``images/original`` has rows of
+length 0: its scores are in the rows of the captions. Scores are float32 and not normalised.
 
 A *text* is two datasets: ``<name>`` holds the UTF-8 bytes of all items one after the other (uint8) and
 ``<name>_ends`` the end of each (int64 ``[n]``). HDF5's own variable-length strings are not used: they cannot
@@ -52,6 +56,7 @@ MODALITIES: tuple[Modality, ...] = ("images", "captions")
 PENDING, COMPLETE, SKIPPED = 0, 1, 2
 
 StoredDtype = Literal["float32", "float16"]
+RowKind = Literal["embeddings", "scores"]
 STORED_DTYPES: Mapping[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
 
 BYTES = np.dtype("u1")
@@ -67,8 +72,9 @@ LONGEST_ATTRIBUTE = 16_384
 class StoreHeader:
     """What a store is of: one checkpoint on one corpus.
 
-    `dim` is the length of a row, `dtype` how rows are kept. `created` (ISO 8601, UTC) and `versions` are
-    filled in by the writer and do not count for the identity of a store.
+    `dim` is the length of a row (in a store of scores, of a caption's: the number of images), `dtype` how
+    rows are kept, `rows` what they are. `created` (ISO 8601, UTC) and `versions` are filled in by the writer
+    and do not count for the identity of a store.
     """
 
     encoder_spec: str
@@ -81,9 +87,12 @@ class StoreHeader:
     corpus_source: str = ""
     created: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    rows: RowKind = "embeddings"
 
     def __post_init__(self) -> None:
         """Raise `InputError` for a dimension or dtype that no store can have."""
+        if self.rows == "scores" and self.dtype != "float32":
+            raise InputError(f"scores cannot be kept as {self.dtype}, equal ones would be made; use float32")
         if self.dim < 1:
             raise InputError(f"an embedding has {self.dim} dimensions, expected at least 1")
         if self.dtype not in STORED_DTYPES:
@@ -132,7 +141,8 @@ class SetPlan:
     ``captions/original`` only. `variant`, `change` (JSON texts) and `changed` (bool [n]) for variants only.
     `made` says how its embeddings are made (command, encoder, versions), in what JSON can hold; it is no part
     of the key. `content_digest` may say what the content refers to (a digest of the image file's bytes); it
-    becomes part of the key. Raises `InputError` when the parts do not fit each other.
+    becomes part of the key. `width` is the length of a row where it is not the store's `dim`. Raises
+    `InputError` when the parts do not fit each other.
     """
 
     modality: Modality
@@ -146,6 +156,7 @@ class SetPlan:
     made: Mapping[str, Any] = field(default_factory=dict)
     changed: NDArray[np.bool_] | None = None
     content_digest: Sequence[str] | None = None
+    width: int | None = None
 
     def __post_init__(self) -> None:
         """Check the name, the lengths, and which parts belong to an original or to a variant."""

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import h5py
 import numpy as np
@@ -34,6 +34,7 @@ from engine.store.schema import (
     ROW_NUMBERS,
     SCHEMA_VERSION,
     STORED_DTYPES,
+    RowKind,
     SetPlan,
     StoreHeader,
     check_set_name,
@@ -41,6 +42,7 @@ from engine.store.schema import (
 from engine.variants.variant import Modality
 
 KIND = "itrstress store"
+EMBEDDINGS: RowKind = "embeddings"
 MUTABLE = ("embeddings", "state", "checksums", "reason")
 METADATA_BLOCK_BYTES = 1 << 16  # HDF5 puts the headers of all datasets together, ahead of the rows
 STRUCTURE_BYTES_A_SET = 1 << 14
@@ -164,7 +166,8 @@ def new_layout(plan: SetPlan, header: StoreHeader) -> SetLayout:
     parts["checksums"] = Part(CHECKSUMS, (plan.rows,), None)
     if plan.modality == "images":
         parts["reason"] = Part(BYTES, (plan.rows, REASON_BYTES), None)
-    parts["embeddings"] = Part(STORED_DTYPES[header.dtype], (plan.rows, header.dim), None)
+    width = header.dim if plan.width is None else plan.width
+    parts["embeddings"] = Part(STORED_DTYPES[header.dtype], (plan.rows, width), None)
     key = plan.content_key(header.encoder_fingerprint)
     return SetLayout(plan.label, key, metadata_digest(key, tables), parts)
 
@@ -296,10 +299,14 @@ def fill(path: Path, layouts: Sequence[SetLayout], old: int | None) -> None:
 
 def header_attributes(header: StoreHeader) -> dict[str, str | int]:
     """The attributes of the file."""
-    values: dict[str, str | int] = {"kind": KIND, "schema_version": SCHEMA_VERSION, "normalised": 1}
-    for name, value in asdict(header).items():
+    normalised = int(header.rows == EMBEDDINGS)
+    values: dict[str, str | int] = {"kind": KIND, "schema_version": SCHEMA_VERSION, "normalised": normalised}
+    told = asdict(header)
+    if header.rows == EMBEDDINGS:  # said by the absence of the attribute, as in stores older than it
+        del told["rows"]
+    for name, value in told.items():
         values[name] = json.dumps(value, sort_keys=True) if name == "versions" else value
-    values["header_digest"] = hashlib.sha256(json.dumps(asdict(header), sort_keys=True).encode()).hexdigest()
+    values["header_digest"] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
     return values
 
 
@@ -321,7 +328,10 @@ def read_header(path: Path, file: Any) -> StoreHeader:
         raise InputError(
             f"{path} has store schema {version}, this itrstress reads schema {SCHEMA_VERSION}; {remedy}"
         )
-    values: dict[str, Any] = {field.name: read_attribute(file, field.name) for field in fields(StoreHeader)}
+    names = [field.name for field in fields(StoreHeader) if field.name != "rows" or "rows" in file.attrs]
+    values: dict[str, Any] = {name: read_attribute(file, name) for name in names}
+    if values.get("rows", EMBEDDINGS) not in get_args(RowKind):
+        raise DamagedSetError(f"rows of a kind {values['rows']!r} that is not known")
     values["versions"] = json.loads(values["versions"])
     header = StoreHeader(**values)
     if header_attributes(header)["header_digest"] != read_attribute(file, "header_digest"):
@@ -462,13 +472,20 @@ def check_regions(
         shape = {
             "rows": (rows,),
             "bytes": (any_bytes,),
-            "table": (rows, header.dim),
+            "table": (rows, row_width(modality, name, header, region)),
             "reasons": (rows, REASON_BYTES),
         }[kind]
         if region.dtype != dtype or region.shape != shape:
             raise DamagedSetError(f"{part} is {region.dtype} {region.shape}, expected {dtype} {shape}")
         if region.offset + region.nbytes > (ends.stored if part == "embeddings" else ends.actual):
             raise DamagedSetError(f"{part} lies beyond the end of the file")
+
+
+def row_width(modality: Modality, name: str, header: StoreHeader, region: Region) -> int:
+    """How long a row has to be; of the scores of an image variant whatever it is."""
+    if header.rows == EMBEDDINGS or modality == "captions":
+        return header.dim
+    return 0 if name == ORIGINAL else max(1, region.shape[-1] if region.shape else 1)
 
 
 def read_metadata(file: int, stored: StoredSet) -> dict[str, NDArray[Any]]:

@@ -37,6 +37,7 @@ from engine.store.schema import (
     PENDING,
     REASON_BYTES,
     SKIPPED,
+    RowKind,
     SetPlan,
     StoreHeader,
 )
@@ -44,17 +45,6 @@ from engine.store.structure import StoredSet, kept_layout, lay_out, new_layout, 
 
 NORM_TOLERANCE = 1e-3
 
-COMPUTED, FULL_PRECISION = "computed", "fp32"
-# topics of an encoder's description that decide an embedding
-ENCODER_TOPICS = {"images": "preprocessing", "texts": "reading of texts", COMPUTED: "precision"}
-
-
-class OtherStoreError(InputError):
-    """The store at a path is of another checkpoint or corpus; `difference` says in what."""
-
-    def __init__(self, path: Path, difference: str) -> None:
-        self.difference = difference
-        super().__init__(f"{path} {difference}; choose another --out, or --force replaces the store")
 
 def open_writer(
     path: str | Path, header: StoreHeader, plans: Sequence[SetPlan], *, force: bool = False
@@ -81,7 +71,7 @@ def lay_out_missing(path: Path, header: StoreHeader, plans: Sequence[SetPlan], f
     """Bring the file to a state where every planned set has its place."""
     if len({plan.label for plan in plans}) < len(plans):
         raise InputError(f"{path}: two sets of the same name are to be written; name each variant once")
-    existing = open_existing(path, header, plans, force)
+    existing = open_existing(path, header, force)
     if existing is None:
         replace_file(path, header, plans, None, [])
         return
@@ -100,7 +90,7 @@ def lay_out_missing(path: Path, header: StoreHeader, plans: Sequence[SetPlan], f
             replace_file(path, existing.header, missing, existing, list(kept.values()))
 
 
-def open_existing(path: Path, header: StoreHeader, plans: Sequence[SetPlan], force: bool) -> Store | None:
+def open_existing(path: Path, header: StoreHeader, force: bool) -> Store | None:
     """The store at `path` when it can be continued; None when there is none or all is to be replaced."""
     if not path.exists():
         return None
@@ -110,59 +100,23 @@ def open_existing(path: Path, header: StoreHeader, plans: Sequence[SetPlan], for
         if force:
             return None
         raise
-    difference = encoder_difference(store, header, plans) or header_difference(store.header, header)
+    difference = header_difference(store.header, header)
     if difference is None:
         return store
     store.close()
     if force:
         return None
-    raise OtherStoreError(path, difference)
-
-
-def encoder_difference(store: Store, wanted: StoreHeader, plans: Sequence[SetPlan]) -> str | None:
-    """In what the encoder of a store differs from the wanted one, both named; None when it is the same.
-
-    Where the spec is the same, what else decides an embedding is compared as far as the store's sets and the
-    plans say it (`made`): the precision, and how images and texts are prepared.
-    """
-    there = store.header
-    if there.encoder_fingerprint == wanted.encoder_fingerprint:
-        return None
-    old, new = (made_with([one.made for one in sets]) for sets in (store.sets, plans))
-    differing = [
-        f"another {kind}: {old[topic]}, not {new[topic]}"
-        for topic, kind in ENCODER_TOPICS.items()
-        if topic in old and topic in new and old[topic] != new[topic]
-    ]
-    if there.encoder_spec == wanted.encoder_spec:
-        what = " and ".join(differing) or (
-            f"other weights or another configuration ({there.encoder_fingerprint[:12]}, "
-            f"not {wanted.encoder_fingerprint[:12]})"
-        )
-    same_text = there.normalisation == wanted.normalisation
-        return f"is of the checkpoint {there.encoder_spec} with {what}"
-    return " with ".join(
-        [
-            f"is of the checkpoint {there.encoder_spec} ({there.encoder_fingerprint[:12]}),"
-            f" not {wanted.encoder_spec} ({wanted.encoder_fingerprint[:12]})",
-            *differing[:1],
-        ]
-    )
-
-
-def made_with(made: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
-    """What sets say of their encoder, by topic.
-
-    In fp32 neither device nor batch changes an embedding, so the precision is all that is said of it.
-    """
-    found = (one["encoder"] for one in made if isinstance(one.get("encoder"), Mapping))
-    said: Mapping[str, str] = next(found, {})
-    computed = str(said.get(COMPUTED, ""))
-    return {**said, COMPUTED: FULL_PRECISION} if computed.startswith(FULL_PRECISION) else said
+    raise InputError(f"{path} {difference}; choose another --out, or --force replaces the store")
 
 
 def header_difference(there: StoreHeader, wanted: StoreHeader) -> str | None:
-    """Which part of a store's identity beside the encoder differs, both named; None when it is the same."""
+    """Which part of a store's identity differs, both named; None when it is the same."""
+    if there.encoder_fingerprint != wanted.encoder_fingerprint:
+        return (
+            f"is of the checkpoint {there.encoder_spec} ({there.encoder_fingerprint[:12]}),"
+            f" not {wanted.encoder_spec} ({wanted.encoder_fingerprint[:12]})"
+        )
+    same_text = there.normalisation == wanted.normalisation
     if there.corpus_fingerprint != wanted.corpus_fingerprint or not same_text:
         return f"is of the corpus {corpus_words(there)}, not {corpus_words(wanted)}"
     for part in ("dim", "dtype"):
@@ -261,6 +215,7 @@ class StoreWriter:
         self._damaged: dict[str, int] = {}
         try:
             with open_store(path) as store:
+                self._check = CHECKS[store.header.rows]
                 for plan in plans:
                     self._take_up(store.stored(plan.modality, plan.name))
         except BaseException:
@@ -318,15 +273,15 @@ class StoreWriter:
         """Write rows and mark them complete. When it returns, they outlive a kill.
 
         `rows_index` int64 [m], any order, none twice; `embeddings` float [m, dim], rows L2-normalised within
-        1e-3. Raises `InputError` naming the row that is not finite or not normalised, or when there is no
-        space left; ValueError for shapes and row numbers that do not fit.
+        1e-3, or scores. Raises `InputError` naming the row that is not finite or not normalised, or when
+        there is no space left; ValueError for shapes and row numbers that do not fit.
         """
         stored = self._stored(modality, name)
         numbers = self._check_numbers(stored, rows_index)
         region = stored.regions["embeddings"]
         if embeddings.shape != (len(numbers), region.shape[1]):
             raise ValueError(f"embeddings are {embeddings.shape}, expected {(len(numbers), region.shape[1])}")
-        check_rows(stored.label, numbers, embeddings)
+        self._check(stored.label, numbers, embeddings)
         self._put(stored, numbers, "embeddings", embeddings.astype(region.dtype), COMPLETE)
 
     def skip(self, modality: str, name: str, rows_index: NDArray[np.int64], reasons: Sequence[str]) -> None:
@@ -393,3 +348,21 @@ def check_rows(label: str, numbers: NDArray[np.int64], rows: NDArray[np.floating
     raise InputError(
         f"{label} row {numbers[row]}: the embedding has length {norms[row]:.6g}, expected L2-normalised rows"
     )
+
+
+def check_scores(label: str, numbers: NDArray[np.int64], rows: NDArray[np.floating[Any]]) -> None:
+    """Raise `InputError` naming the first row and column whose score is not finite as float32."""
+    with np.errstate(over="ignore"):
+        bad = np.argwhere(~np.isfinite(rows.astype(np.float32)))
+    if len(bad):
+        row, column = bad[0].tolist()
+        raise InputError(
+            f"{label} row {numbers[row]}: the score in column {column} is {rows[row, column]}, "
+            "expected a finite number"
+        )
+
+
+CHECKS: Mapping[RowKind, Callable[[str, NDArray[np.int64], NDArray[np.floating[Any]]], None]] = {
+    "embeddings": check_rows,
+    "scores": check_scores,
+}

@@ -15,7 +15,7 @@ from engine.errors import InputError
 from engine.evaluate.gallery import Items
 from engine.evaluate.stages.contents import StoreImages, texts_of
 from engine.evaluate.stages.stage import Watched
-from engine.evaluate.stages.states import KeptStates
+from engine.store.kept_states import KeptStates
 from engine.store.pair_file import PairFile, content_key
 
 Numbers = NDArray[np.int64]

@@ -13,8 +13,8 @@ from engine.encoders.scorer import Reranker
 from engine.errors import InputError, unknown_name
 from engine.evaluate.stages.contents import StoreImages
 from engine.evaluate.stages.pair_scores import PairScores
-from engine.evaluate.stages.states import KeptStates
 from engine.store.image_source import reads_of
+from engine.store.kept_states import KeptStates
 from engine.store.pair_file import PairFile
 from engine.store.reader import Store
 from indexes.memory import MemoryLimit

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.stages.pair_scores import PairScores
 from engine.evaluate.stages.reranking import Reranking
-from engine.evaluate.stages.states import KeptStates
 from engine.evaluate.ties import POLICIES, Standing, Top
 from engine.stopwatch import Stopwatch
+from engine.store.kept_states import KeptStates
 from engine.store.pair_file import PairFile, content_key
 from indexes.exact import exact_scores
 

@@ -1,0 +1,165 @@
+"""Every pair has a score of its own: the rows of a store of scores, read block by block.
+
+Never more than a block of scores is in memory. A block is looked at twice: for the best positives, and, when
+those are known for all queries, for the counts at their scores and for the top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import InputError
+from engine.evaluate.gallery import Items, Queries
+from engine.evaluate.results import Direction, StageRecord
+from engine.evaluate.search import NO_ROW, BaseSearch, Best, VariantSearch
+from engine.evaluate.stages.stage import SEARCH_VARIANT, Watched
+from engine.progress import Advance
+from engine.stopwatch import Stopwatch
+from engine.store.schema import ORIGINAL, StoreHeader
+from indexes.protocol import Counts
+
+BLOCK_SCORES = 1 << 22  # 16 MiB of float32, and masks of the same shape
+NOTHING = np.float32(-np.inf)
+LAST = np.iinfo(np.int64).max
+PASSES = 2
+
+Scores = NDArray[np.float32]
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MatrixStage:
+    """Scores of a store of pairs. `gallery` are the originals, `header` is the store's."""
+
+    direction: Direction
+    gallery: Items
+    header: StoreHeader
+    watched: Watched
+
+    @property
+    def record(self) -> StageRecord:
+        """What scored."""
+        header = self.header
+        return StageRecord(kind="pairs", scorer=header.encoder_spec, fingerprint=header.encoder_fingerprint)
+
+    @property
+    def key(self) -> Mapping[str, str]:
+        """That rows are scores."""
+        return {"rows": self.header.rows}
+
+    def originals(self, queries: Queries, watch: Stopwatch, stage: str) -> BaseSearch:
+        """Two passes over the scores of the queries with all originals."""
+        scan = Scan(queries, self.gallery)
+        with watch.stage(stage), self.watched(queries.items.name, PASSES * scan.size, "scores") as advance:
+            positive = scan.best_related(advance)
+            counts, top = scan.standing(positive.score, advance)
+        return BaseSearch(positive, counts, top)
+
+    def beside(
+        self, queries: Queries, base: BaseSearch, fakes: Items, watch: Stopwatch
+    ) -> tuple[BaseSearch, VariantSearch]:
+        """Two passes over the scores with the variant's items; the originals stand where they stood."""
+        scan = Scan(queries, fakes)
+        with watch.stage(SEARCH_VARIANT), self.watched(fakes.name, PASSES * scan.size, "scores") as advance:
+            own = scan.best_related(advance)
+            counts, top = scan.standing(base.positive.score, advance)
+        return base, VariantSearch(counts, top, own)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Scores float32 [queries, rows] of some queries and some rows of a shard."""
+
+    queries: slice
+    rows: slice
+    scores: Scores
+
+    def best(self, among: NDArray[np.bool_] | None = None) -> Best:
+        """The best of every query's rows, or of some of them (bool [queries, rows])."""
+        scores = self.scores if among is None else np.where(among, self.scores, NOTHING)
+        score = scores.max(axis=1)
+        leading = scores == score[:, None]
+        if among is not None:
+            leading &= among
+        tied = leading.sum(axis=1, dtype=np.int64)
+        row = self.rows.start + leading.argmax(axis=1)
+        return Best(score, np.where(tied > 0, row, NO_ROW), tied)
+
+
+class Scan:
+    """Passes over the scores of queries with the items of one shard."""
+
+    def __init__(self, queries: Queries, items: Items) -> None:
+        self._queries, self._items = queries, items
+        self._asked = queries.items.row[queries.number]  # rows of the queries in their set
+        self.size = len(queries) * len(items)
+
+    def best_related(self, advance: Advance) -> Best:
+        """Every query's best item of its own image."""
+        asks, answers = self._queries.image, self._items.image
+
+        def related(tile: Tile) -> Best:
+            return tile.best(asks[tile.queries, None] == answers[None, tile.rows])
+
+        return self._best(related, advance, lambda tile: None)
+
+    def standing(self, thresholds: Scores, advance: Advance) -> tuple[Counts, Best]:
+        """Counts at the thresholds (float32 [queries]), and the top."""
+        above, tied = (np.zeros(len(thresholds), dtype=np.int64) for _ in range(2))
+
+        def count(tile: Tile) -> None:
+            column = thresholds[tile.queries, None]
+            above[tile.queries] += (tile.scores > column).sum(axis=1, dtype=np.int64)
+            tied[tile.queries] += (tile.scores == column).sum(axis=1, dtype=np.int64)
+
+        top = self._best(Tile.best, advance, count)
+        return Counts(above, tied), top
+
+    def _best(self, best_of: Callable[[Tile], Best], advance: Advance, also: Callable[[Tile], None]) -> Best:
+        count = len(self._queries)
+        score, row, tied = np.full(count, NOTHING), np.full(count, NO_ROW), np.zeros(count, np.int64)
+        for tile in self.tiles():
+            also(tile)
+            new, part = best_of(tile), tile.queries
+            better, equal = new.score > score[part], (new.score == score[part]) & (new.tied > 0)
+            # tiles come in ascending rows: of equals the earlier one is the lowest
+            row[part] = np.where(better | (equal & (tied[part] == 0)), new.row, row[part])
+            tied[part] = np.where(better, new.tied, tied[part] + np.where(equal, new.tied, 0))
+            score[part] = np.maximum(score[part], new.score)
+            advance(tile.scores.size)
+        return Best(score, row, tied)
+
+    def tiles(self) -> Iterator[Tile]:
+        """All scores; of a query in ascending rows."""
+        images = self._items.modality == "images" and self._items.name == ORIGINAL
+        return self._rows_of_queries() if images else self._rows_of_items()
+
+    def _rows_of_queries(self) -> Iterator[Tile]:
+        """Captions ask, and their rows hold the scores of all images."""
+        width = self._width(self._queries.items, self._items.row)
+        for start, stop in self._queries.blocks(max(1, BLOCK_SCORES // width)):
+            scores = self._queries.read(start, stop)[:, self._items.row]
+            yield Tile(slice(start, stop), slice(0, len(self._items)), scores)
+
+    def _rows_of_items(self) -> Iterator[Tile]:
+        """The items' rows hold the scores of all originals that ask."""
+        step = max(1, BLOCK_SCORES // self._width(self._items, self._asked))
+        for start in range(0, len(self._items), step):
+            stop = min(start + step, len(self._items))
+            scores = np.ascontiguousarray(self._items.rows.read(start, stop)[:, self._asked].T)
+            yield Tile(
+                slice(0, len(self._queries)), slice(start, stop), scores.astype(np.float32, copy=False)
+            )
+
+    def _width(self, items: Items, columns: Places) -> int:
+        width = items.rows.shape[1]
+        if int(columns.max(initial=0)) >= width:
+            raise InputError(
+                f"{items.modality}/{items.name} has scores with {width} originals, expected at least "
+                f"{int(columns.max()) + 1}; make the store again"
+            )
+        return width

@@ -1,0 +1,208 @@
+"""Runs of a store of scores against the full matrix, one query at a time, in blocks of any size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from engine.errors import InputError
+from engine.evaluate.direction import DirectionSearch
+from engine.evaluate.run import evaluate_store
+from engine.evaluate.stages import matrix
+from engine.evaluate.ties import POLICIES, Standing, Top
+from engine.stopwatch import Stopwatch
+from engine.store.reader import check_embeddings, open_store
+from engine.store.schema import SetPlan, StoreHeader, VariantRecord
+from engine.store.writer import open_writer
+
+Scores = NDArray[np.float32]
+STEPS = np.linspace(-1, 1, 7, dtype=np.float32)  # few values, so that scores tie
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Scores [captions, images] of originals and of two caption variants, [fakes, captions] of images."""
+
+    owner: list[int]
+    original: Scores
+    words: Scores
+    words_source: list[int]
+    typos: Scores
+    mix: Scores
+    mix_source: list[int]
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> Pairs:
+    images = draw(st.integers(1, 5))
+    owner = draw(st.lists(st.integers(0, images - 1), min_size=1, max_size=8))
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    words = draw(st.lists(st.integers(0, len(owner) - 1), min_size=1, max_size=6))
+    mix = draw(st.lists(st.integers(0, images - 1), min_size=1, max_size=6))
+    return Pairs(
+        owner,
+        rng.choice(STEPS, (len(owner), images)),
+        rng.choice(STEPS, (len(words), images)),
+        words,
+        rng.choice(STEPS, (len(owner), images)),
+        rng.choice(STEPS, (len(mix), len(owner))),
+        mix,
+    )
+
+
+def write(world: Pairs, path: Path) -> Path:
+    captions, images = world.original.shape
+    header = StoreHeader("fake:pairs", "a" * 64, images, "toy", "c" * 64, "raw", rows="scores")
+
+    def variant(name: str, side: Any, modality: Any, source: list[int], width: int | None = None) -> SetPlan:
+        rows = len(source)
+        return SetPlan(
+            modality,
+            name,
+            [f"{name} {i}" for i in range(rows)],
+            np.array(source, dtype=np.int64),
+            [f"content {i}" for i in range(rows)],
+            variant=VariantRecord(name, side, modality, 1.0),
+            change=["{}"] * rows,
+            changed=np.ones(rows, dtype=np.bool_),
+            width=width,
+        )
+
+    numbers = [np.arange(images), np.arange(captions)]
+    plans = [
+        SetPlan(
+            "images", "original", [f"image {i}" for i in numbers[0]], numbers[0], ["x"] * images, width=0
+        ),
+        SetPlan(
+            "captions",
+            "original",
+            [f"caption {i}" for i in numbers[1]],
+            numbers[1],
+            ["t"] * captions,
+            image=np.array(world.owner),
+        ),
+        variant("words", "gallery", "captions", world.words_source),
+        variant("typos", "query", "captions", list(range(captions))),
+        variant("mix", "gallery", "images", world.mix_source, captions),
+    ]
+    tables = [np.empty((images, 0), np.float32), world.original, world.words, world.typos, world.mix]
+    with open_writer(path, header, plans) as writer:
+        for plan, table in zip(plans, tables, strict=True):
+            writer.write(plan.modality, plan.name, np.arange(plan.rows), table)
+    return path
+
+
+def oracle(
+    scores: list[float], images: list[int], fakes: list[bool], image: int, policy: Any
+) -> dict[str, Any]:
+    rows = list(zip(scores, images, fakes, strict=True))
+    positives = [s for s, i, fake in rows if i == image and not fake]
+    best, first = max(positives), max(scores)
+    top = [(i, fake) for s, i, fake in rows if s == first]
+    own = [s for s, i, fake in rows if fake and i == image]
+    counts = sum(s > best for s in scores), scores.count(best), positives.count(best)
+    standing = Standing(*(np.array([count]) for count in counts))
+    genuine = sum(not fake for _, fake in top)
+    leaders = genuine, len(top) - genuine, sum(fake and i == image for i, fake in top)
+    return {
+        "above": counts[0],
+        "tied": counts[1],
+        "tied_positives": counts[2],
+        "rank": policy.ranks(standing)[0],
+        "fooled": policy.fooled(Top(*(np.array([count]) for count in leaders)))[0],
+        "top_genuine": leaders[0],
+        "top_adversarial": leaders[1],
+        "top_own_fakes": leaders[2],
+        "positive_score": best,
+        "top_score": first,
+        "fake_score": max((s for s, _, fake in rows if fake), default=None),
+        "own_fake_score": max(own, default=None),
+    }
+
+
+def expected_rows(world: Pairs, direction: str, variant: str | None, policy: Any) -> list[dict[str, Any]]:
+    captions, images = world.original.shape
+    found = []
+    if direction == "i2t":
+        extra, source = (world.words, world.words_source) if variant else (world.words[:0], [])
+        owners = [*world.owner, *(world.owner[s] for s in source)]
+        fakes = [False] * captions + [True] * len(source)
+        table = np.concatenate([world.original, extra])
+        for image in range(images):
+            if image in world.owner:
+                found.append(oracle(table[:, image].tolist(), owners, fakes, image, policy))
+        return found
+    asked = world.typos if variant == "typos" else world.original
+    extra, source = (world.mix, world.mix_source) if variant == "mix" else (world.mix[:0], [])
+    for caption in range(captions):
+        scores = [*asked[caption].tolist(), *extra[:, caption].tolist()]
+        fakes = [False] * images + [True] * len(source)
+        found.append(oracle(scores, [*range(images), *source], fakes, world.owner[caption], policy))
+    return found
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@settings(max_examples=30, deadline=None)
+@given(world=pairs(), block=st.sampled_from([1, 3, 7, 1 << 20]))
+def test_blocks_give_what_the_full_matrix_gives(
+    tmp_path_factory: pytest.TempPathFactory, policy: str, world: Pairs, block: int
+) -> None:
+    path = write(world, tmp_path_factory.mktemp("scores") / "s.h5")
+    with pytest.MonkeyPatch.context() as patch, open_store(path) as store:
+        patch.setattr(matrix, "BLOCK_SCORES", block)
+        for direction, variants in (("i2t", (None, "words")), ("t2i", (None, "mix", "typos"))):
+            search = DirectionSearch(store, direction, policy)  # type: ignore[arg-type]
+            for variant in variants:
+                run, table = search.run(variant, Stopwatch())
+                wanted = expected_rows(world, direction, variant, POLICIES[policy])
+                rows = table.to_pylist()
+                assert len(rows) == len(wanted)
+                for row, one in zip(rows, wanted, strict=True):
+                    assert {name: row[name] for name in one} == pytest.approx(one)
+                assert run.stage is not None
+                assert run.stage.kind == "pairs"
+
+
+def plain(seed: int = 0) -> Pairs:
+    rng = np.random.default_rng(seed)
+    owner = [i // 2 for i in range(8)]
+    tables = [rng.random(shape, dtype=np.float32) for shape in ((8, 4), (8, 4), (8, 4), (4, 8))]
+    return Pairs(owner, tables[0], tables[1], list(range(8)), tables[2], tables[3], list(range(4)))
+
+
+def test_the_first_rows_listed_are_named(tmp_path: Path) -> None:
+    world = plain()
+    with open_store(write(world, tmp_path / "s.h5")) as store:
+        rows = DirectionSearch(store, "i2t").run("words", Stopwatch())[1].to_pylist()
+    for image, row in enumerate(rows):
+        both = np.concatenate([world.original[:, image], world.words[:, image]])
+        names = [f"caption {i}" for i in range(8)] + [f"words {i}" for i in range(8)]
+        assert row["top_id"] == names[int(both.argmax())]
+        assert row["fake_id"] == f"words {int(world.words[:, image].argmax())}"
+        mine = [2 * image, 2 * image + 1]
+        assert row["positive_id"] == f"caption {max(mine, key=lambda i: world.original[i, image])}"
+        assert row["own_fake_id"] == f"words {max(mine, key=lambda i: world.words[i, image])}"
+
+
+def test_what_needs_vectors_says_that_there_are_none(tmp_path: Path) -> None:
+    with open_store(write(plain(), tmp_path / "s.h5")) as store:
+        with pytest.raises(InputError, match="holds scores of pairs by fake:pairs, no embeddings"):
+            check_embeddings(store)
+        with pytest.raises(InputError, match="no embeddings"):
+            _ = DirectionSearch(store, "i2t").base_backend
+        assert {run.stage.kind for run in evaluate_store(store).runs if run.stage} == {"pairs"}
+
+
+def test_a_score_that_is_no_number_is_never_kept(tmp_path: Path) -> None:
+    world = plain()
+    original = world.original.copy()
+    original[3, 2] = np.nan
+    with pytest.raises(InputError, match="captions/original row 3: the score in column 2 is nan"):
+        write(replace(world, original=original), tmp_path / "s.h5")
