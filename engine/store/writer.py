@@ -44,6 +44,17 @@ from engine.store.schema import (
 from engine.store.structure import StoredSet, kept_layout, lay_out, new_layout, storage_error
 
 NORM_TOLERANCE = 1e-3
+COMPUTED, FULL_PRECISION = "computed", "fp32"
+# topics of an encoder's description that decide an embedding
+ENCODER_TOPICS = {"images": "preprocessing", "texts": "reading of texts", COMPUTED: "precision"}
+
+
+class OtherStoreError(InputError):
+    """The store at a path is of another checkpoint or corpus; `difference` says in what."""
+
+    def __init__(self, path: Path, difference: str) -> None:
+        self.difference = difference
+        super().__init__(f"{path} {difference}; choose another --out, or --force replaces the store")
 
 
 def open_writer(
@@ -71,7 +82,7 @@ def lay_out_missing(path: Path, header: StoreHeader, plans: Sequence[SetPlan], f
     """Bring the file to a state where every planned set has its place."""
     if len({plan.label for plan in plans}) < len(plans):
         raise InputError(f"{path}: two sets of the same name are to be written; name each variant once")
-    existing = open_existing(path, header, force)
+    existing = open_existing(path, header, plans, force)
     if existing is None:
         replace_file(path, header, plans, None, [])
         return
@@ -90,7 +101,7 @@ def lay_out_missing(path: Path, header: StoreHeader, plans: Sequence[SetPlan], f
             replace_file(path, existing.header, missing, existing, list(kept.values()))
 
 
-def open_existing(path: Path, header: StoreHeader, force: bool) -> Store | None:
+def open_existing(path: Path, header: StoreHeader, plans: Sequence[SetPlan], force: bool) -> Store | None:
     """The store at `path` when it can be continued; None when there is none or all is to be replaced."""
     if not path.exists():
         return None
@@ -100,22 +111,58 @@ def open_existing(path: Path, header: StoreHeader, force: bool) -> Store | None:
         if force:
             return None
         raise
-    difference = header_difference(store.header, header)
+    difference = encoder_difference(store, header, plans) or header_difference(store.header, header)
     if difference is None:
         return store
     store.close()
     if force:
         return None
-    raise InputError(f"{path} {difference}; choose another --out, or --force replaces the store")
+    raise OtherStoreError(path, difference)
+
+
+def encoder_difference(store: Store, wanted: StoreHeader, plans: Sequence[SetPlan]) -> str | None:
+    """In what the encoder of a store differs from the wanted one, both named; None when it is the same.
+
+    Where the spec is the same, what else decides an embedding is compared as far as the store's sets and the
+    plans say it (`made`): the precision, and how images and texts are prepared.
+    """
+    there = store.header
+    if there.encoder_fingerprint == wanted.encoder_fingerprint:
+        return None
+    old, new = (made_with([one.made for one in sets]) for sets in (store.sets, plans))
+    differing = [
+        f"another {kind}: {old[topic]}, not {new[topic]}"
+        for topic, kind in ENCODER_TOPICS.items()
+        if topic in old and topic in new and old[topic] != new[topic]
+    ]
+    if there.encoder_spec == wanted.encoder_spec:
+        what = " and ".join(differing) or (
+            f"other weights or another configuration ({there.encoder_fingerprint[:12]}, "
+            f"not {wanted.encoder_fingerprint[:12]})"
+        )
+        return f"is of the checkpoint {there.encoder_spec} with {what}"
+    return " with ".join(
+        [
+            f"is of the checkpoint {there.encoder_spec} ({there.encoder_fingerprint[:12]}),"
+            f" not {wanted.encoder_spec} ({wanted.encoder_fingerprint[:12]})",
+            *differing[:1],
+        ]
+    )
+
+
+def made_with(made: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+    """What sets say of their encoder, by topic.
+
+    In fp32 neither device nor batch changes an embedding, so the precision is all that is said of it.
+    """
+    found = (one["encoder"] for one in made if isinstance(one.get("encoder"), Mapping))
+    said: Mapping[str, str] = next(found, {})
+    computed = str(said.get(COMPUTED, ""))
+    return {**said, COMPUTED: FULL_PRECISION} if computed.startswith(FULL_PRECISION) else said
 
 
 def header_difference(there: StoreHeader, wanted: StoreHeader) -> str | None:
-    """Which part of a store's identity differs, both named; None when it is the same."""
-    if there.encoder_fingerprint != wanted.encoder_fingerprint:
-        return (
-            f"is of the checkpoint {there.encoder_spec} ({there.encoder_fingerprint[:12]}),"
-            f" not {wanted.encoder_spec} ({wanted.encoder_fingerprint[:12]})"
-        )
+    """Which part of a store's identity beside the encoder differs, both named; None when it is the same."""
     same_text = there.normalisation == wanted.normalisation
     if there.corpus_fingerprint != wanted.corpus_fingerprint or not same_text:
         return f"is of the corpus {corpus_words(there)}, not {corpus_words(wanted)}"
