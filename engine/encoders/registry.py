@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, cast
 
 from engine.encoders.encoder import Encoder
@@ -34,7 +34,10 @@ FAMILIES: Mapping[str, str] = {
     "vse_infty": "engine.encoders.vse_infty.encoder",
     "vsrn": "engine.encoders.vsrn.encoder",
 }
+FILE_FAMILIES = ("albef", "blip", "saf", "saf+sgr", "sgr", "vse_infty", "vsrn")
+"""Their specs name files: ``family:PATH[:options]``."""
 PRECISIONS = ("fp32", "bf16", "fp16")
+DEVICES = ("auto", "cpu", "cuda", "mps")
 DEFAULT_BATCH_SIZE = 64
 LARGEST_BATCH_SIZE = 2**16
 LARGEST_WORKERS = 256
@@ -116,17 +119,53 @@ def find_family(family: str) -> OpenFamily:
 
     Raises `ItrstressError` when a plug-in is there but cannot be imported.
     """
+    check_family(family)
     if family in FAMILIES:
         return cast(OpenFamily, import_module(FAMILIES[family]).open_family)
-    plugins = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
-    if family not in plugins:
-        raise unknown_name("model family", family, [*FAMILIES, *plugins])
+    plugins = find_plugins()
     try:
         return cast(OpenFamily, plugins[family].load())
     except (ImportError, AttributeError) as error:
         raise ItrstressError(
             f"the plug-in {plugins[family].value} of the model family {family!r} cannot be loaded: {error}"
         ) from error
+
+
+def check_family(family: str) -> None:
+    """Raise `InputError` for a family that there is not, ours or a plug-in's; nothing is imported."""
+    if family not in FAMILIES and family not in find_plugins():
+        raise unknown_name("model family", family, [*FAMILIES, *find_plugins()])
+
+
+def find_plugins() -> Mapping[str, EntryPoint]:
+    """The plug-ins' families by name."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def check_device_name(name: str) -> None:
+    """Raise `InputError` for what cannot be a device; whether it is there, `engine.encoders.device` says."""
+    kind, _, number = name.partition(":")
+    if kind not in DEVICES or (number and (kind != "cuda" or not number.isdecimal())):
+        raise unknown_name("device", name, [*DEVICES, "cuda:N"])
+
+
+def check_model(
+    spec: str, *, device: str = "auto", precision: str = "fp32", preprocess: str | None = None
+) -> None:
+    """Raise `InputError` for what can be known to be wrong before any weights are read.
+
+    The device and the precision must be there, and where the family has a function `check_request` beside
+    its `open_family`, the request must pass that.
+    """
+    from engine.encoders.device import check_precision, resolve_device
+
+    family, name, weights = parse_spec(spec)
+    check_family(family)
+    check_precision(precision, resolve_device(device))
+    if family in FAMILIES:
+        check = getattr(import_module(FAMILIES[family]), "check_request", None)
+        if check is not None:
+            check(EncoderRequest(family, name, weights, device, precision, preprocess=preprocess))
 
 
 def describe_encoder(encoder: object) -> Mapping[str, str]:
