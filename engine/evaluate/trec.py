@@ -15,11 +15,11 @@ from urllib.parse import quote
 
 import numpy as np
 
-from engine.errors import InputError
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.gallery import Relation
 from engine.evaluate.names import run_name
 from engine.evaluate.ranking import Listed, Ranker
+from engine.outputs.place import not_writable
 from engine.variants.variant import Modality
 
 NAME_SPACE: dict[Modality, str] = {"images": "image", "captions": "caption"}
@@ -96,6 +96,4 @@ def write_lines(path: Path, lines: Iterator[str]) -> None:
         with path.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(lines)
     except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written ({error.strerror}); make room or name another"
-        ) from error
+        raise not_writable(path, error) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -64,12 +64,7 @@ def output_folder(out: Path, last: str, *, force: bool, inputs: Iterable[Path] =
     staging = target / PARTIAL
     try:
         with locked(staging, out) as lock, shown_as(staging, out):
-            own = {staging.name, lock.path.name}
-            if not force and any(entry.name not in own for entry in target.iterdir()):
-                raise InputError(
-                    f"--out {out}: the folder is not empty; "
-                    "name another one, or replace its results with --force"
-                )
+            check_content(target, out, {staging.name, lock.path.name}, force=force)
             clear(staging)
             try:
                 make_folder(staging)
@@ -79,6 +74,21 @@ def output_folder(out: Path, last: str, *, force: bool, inputs: Iterable[Path] =
                 clear(staging)
     finally:
         remove_empty(made)
+
+
+def check_content(target: Path, out: Path, own: Collection[str], *, force: bool) -> None:
+    """Raise `InputError` when a folder holds more than our `own` names; with `force`, only for what no file
+    may replace, such as a pipe: that is better said now than when the work is done.
+    """
+    for entry in target.iterdir():
+        if entry.name in own:
+            continue
+        if not force:
+            raise InputError(
+                f"--out {out}: the folder is not empty; name another one, or replace its results with --force"
+            )
+        if not entry.is_dir():
+            place_of(entry, "--out")
 
 
 def publish(staging: Path, out: Path, last: str, inputs: Sequence[Path]) -> None:

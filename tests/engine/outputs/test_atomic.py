@@ -178,3 +178,15 @@ def test_folders_made_for_an_output_that_failed_are_removed(tmp_path: Path) -> N
     with pytest.raises(KeyboardInterrupt):
         fill()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_a_pipe_is_refused_before_the_work(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    os.mkfifo(out / "a.parquet")
+    with (
+        pytest.raises(InputError, match=r"--out .*a.parquet: is a pipe, expected a file to write"),
+        atomic.output_folder(out, "last", force=True),
+    ):
+        raise AssertionError("entered")
+    assert [file.name for file in out.iterdir()] == ["a.parquet"]
