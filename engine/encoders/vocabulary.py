@@ -80,11 +80,16 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
 
 def find_vocabularies(paths: Sequence[Path]) -> list[Vocabulary]:
-    """The vocabularies in files, and in folders (there ``*vocab*.json`` and ``*vocab*.pkl``)."""
+    """The vocabularies in `vocabulary_files`."""
+    return [read_vocabulary(file) for file in vocabulary_files(paths)]
+
+
+def vocabulary_files(paths: Sequence[Path]) -> list[Path]:
+    """The files among paths, and those in the folders (there ``*vocab*.json`` and ``*vocab*.pkl``)."""
     files: list[Path] = []
     for path in paths:
         files.extend(sorted(f for p in _PATTERNS for f in path.glob(p)) if path.is_dir() else [path])
-    return [read_vocabulary(file) for file in files]
+    return files
 
 
 def choose_vocabulary(

@@ -23,7 +23,7 @@ SHARD_INDEX = ".index.json"
 # any one of each: what a folder needs beside the configuration and the weights
 IMAGE_PROCESSOR = ("preprocessor_config.json", "processor_config.json")
 TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")
-_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _DESCRIPTIONS = ("*.json", "*.txt", "*.model")
 
 
@@ -49,7 +49,7 @@ def find_folder(name: str, spec: str, layout: Layout | None = None) -> Path:
         if missing:
             raise InputError(f"{folder}: lacks {'; '.join(missing)}; expected a folder of {layout.library}")
         return folder
-    if not _HUB_NAME.fullmatch(name):
+    if not HUB_NAME.fullmatch(name):
         raise InputError(f"{spec}: {name!r} is neither a folder nor a name of the model hub (owner/model)")
     cached = cached_folder(name)
     if cached is not None and not layout.missing(cached):
@@ -68,18 +68,24 @@ def cached_folder(name: str) -> Path | None:
         return None
 
 
-def missing_files(folder: Path) -> list[str]:
-    """What a folder lacks, in words; empty when a model can be opened from it."""
+def wanted_files(folder: Path) -> dict[str, tuple[tuple[str, ...], bool]]:
+    """What a model needs of a folder: the names that are there and whether any is, else all that will do."""
     wanted = {
         "the configuration": (CONFIG,),
         "the weights": (*WEIGHTS, *(name + SHARD_INDEX for name in WEIGHTS)),
         "the image processor": IMAGE_PROCESSOR,
         "the tokenizer": TOKENIZER,
     }
+    there = {
+        what: tuple(name for name in names if (folder / name).is_file()) for what, names in wanted.items()
+    }
+    return {what: (there[what] or names, bool(there[what])) for what, names in wanted.items()}
+
+
+def missing_files(folder: Path) -> list[str]:
+    """What a folder lacks, in words; empty when a model can be opened from it."""
     missing = [
-        f"{what} ({' or '.join(names)})"
-        for what, names in wanted.items()
-        if not any((folder / name).is_file() for name in names)
+        f"{what} ({' or '.join(names)})" for what, (names, there) in wanted_files(folder).items() if not there
     ]
     return missing or [f"the weights {file.name}" for file in weight_files(folder) if not file.is_file()]
 
