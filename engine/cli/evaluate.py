@@ -85,6 +85,12 @@ BOTH = "both"
     help="With --ranked: the store whose cosines are DCG's relevance. Default: STORE.h5 itself.",
 )
 @rerank_options
+@click.option(
+    "--positives",
+    type=PATH,
+    metavar="FILE",
+    help='JSON of further positives, {"i2t": {image: [captions]}, "t2i": ...}: adds mAP@R and R-Precision.',
+)
 @click.option("--intervals", is_flag=True, help="Show the 95% intervals in the table, however narrow.")
 @click.option("--force", is_flag=True, help="Replace the results that DIR holds.")
 @click.pass_context
@@ -104,6 +110,7 @@ def command(
     seed: int,
     ranked: bool,
     relevance: Path | None,
+    positives: Path | None,
     intervals: bool,
     force: bool,
     **second: Any,
@@ -114,6 +121,7 @@ def command(
     their numbers.
     """
     from engine.evaluate.distractors import DistractorChoice
+    from engine.evaluate.extra_positives import read_positives
     from engine.evaluate.ranked_metrics import RankedMetrics
     from engine.evaluate.results import DIRECTIONS, RESULTS_FILE, write_results
     from engine.evaluate.run import evaluate_store
@@ -129,6 +137,7 @@ def command(
         raise unknown_name("direction", direction, (*DIRECTIONS, BOTH))
     if relevance is not None and not ranked:
         raise InputError("--relevance belongs to --ranked; add it or leave it out")
+    extra = None if positives is None else read_positives(positives)
     choice = DistractorChoice(parse_sizes("--distractors", distractors), distractor_set)
     if distractor_set is not None and not choice.positive:
         raise InputError(
@@ -156,6 +165,7 @@ def command(
             command=command_line(ctx),
             resampling=Resampling(resamples, seed),
             ranked=RankedMetrics(other) if ranked else None,
+            positives=extra,
             distractors=choice,
             limit=limit,
             rerank=rerank,

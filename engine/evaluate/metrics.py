@@ -32,7 +32,9 @@ CHANGED_RATE = "changed_rate"
 RSUM_BOTH = "rsum_both_directions"
 RANK_METRICS = (*RECALL.values(), MEDIAN_RANK, MEAN_RANK, RSUM)
 QUERIES_DOWN, QUERIES_UP, QUERIES_SAME = QUERY_MOVES = ("queries_down", "queries_up", "queries_same")
-ADDED = (*QUERY_MOVES, *SET_RECALL.values(), SET_RSUM, DCG)  # beyond those that every run has
+EXTENDED_RECALL_1, R_PRECISION, MAP_AT_R = EXTENDED = ("extended_recall@1", "r_precision", "map@r")
+# beyond those that every run has
+ADDED = (*QUERY_MOVES, *SET_RECALL.values(), SET_RSUM, DCG, *EXTENDED)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,9 @@ class Run(Record):
     the other numbers that are compared. `left_out` counts what did not take part, by reason. `timings` are
     seconds by stage. `outcomes` names the Parquet file, relative to this one, and `outcomes_sha256` is of its
     bytes: it is read only with its run (`engine.evaluate.outcome_files`). `key` identifies everything the
-    outcome depends on (see `engine.evaluate.sets.run_key`). `stage` says what scored where it was not
+    outcome depends on (see `engine.evaluate.sets.run_key`). `relevance` says whose cosines the metrics on
+    lists took (`engine.evaluate.ranked_metrics`), None where there are none; `positives_file` whose positives
+    the extended metrics took (`engine.evaluate.extra_positives`). `stage` says what scored where it was not
     embeddings alone.
     """
 
@@ -132,6 +134,8 @@ class Run(Record):
     outcomes: str | None
     key: dict[str, str]
     outcomes_sha256: str | None = None
+    relevance: str | None = None
+    positives_file: str | None = None
     distractors: int = 0
     stage: StageRecord | None = None
     intervals: dict[str, tuple[float, float]] = {}

@@ -10,11 +10,12 @@ from engine.errors import InputError
 from engine.evaluate.bootstrap import DEFAULT_RESAMPLING, Resampling, with_statistics
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.distractors import NO_DISTRACTORS, DistractorChoice, open_distractors
+from engine.evaluate.extra_positives import ExtraPositives
 from engine.evaluate.names import run_name
 from engine.evaluate.outcome_files import write_outcomes
 from engine.evaluate.provenance import provenance, seeds_of
 from engine.evaluate.ranked_metrics import RankedMetrics
-from engine.evaluate.results import DIRECTIONS, Direction, Results, Run
+from engine.evaluate.results import DIRECTIONS, QUERY_MODALITY, Direction, Results, Run
 from engine.evaluate.sample import Values
 from engine.evaluate.search import DEFAULT_DEPTH
 from engine.evaluate.sets import check_variants, sets_of, variant_sets
@@ -23,6 +24,7 @@ from engine.evaluate.ties import DEFAULT_POLICY, tie_policy
 from engine.progress import Progress, Silent
 from engine.stopwatch import Stopwatch, add_timings
 from engine.store.reader import Store
+from engine.store.schema import ORIGINAL
 from indexes.memory import MemoryLimit
 
 LISTS, STATISTICS, WRITE = "lists", "statistics", "write"
@@ -35,10 +37,11 @@ def execute(
     resampling: Resampling,
     ranked: RankedMetrics | None = None,
     distractors: int = 0,
+    positives: ExtraPositives | None = None,
 ) -> Run:
     """One run with intervals and timings; its per-query outcomes go to the file, when one is named.
 
-    `ranked` adds the metrics that need another search, which knows nothing of distractors.
+    `ranked` and `positives` add metrics on lists: each is another search, which knows nothing of distractors.
     """
     watch = Stopwatch()
     run, table = search.run(variant, watch, distractors)
@@ -46,6 +49,12 @@ def execute(
     if ranked is not None:
         with watch.stage(LISTS):
             more = ranked.columns(search, variant)
+        run = run.model_copy(update={"relevance": ranked.relevance})
+    if positives is not None:
+        with watch.stage(LISTS):
+            found = positives.columns(search, variant)
+        more |= found
+        run = run.model_copy(update={"positives_file": positives.source if found else None})
     with watch.stage(STATISTICS):
         run = with_statistics(run, table, resampling, more)
     if outcomes is not None:
@@ -72,27 +81,32 @@ def evaluate_store(
     distractors: DistractorChoice = NO_DISTRACTORS,
     limit: MemoryLimit | None = None,
     rerank: Reranking | None = None,
+    positives: ExtraPositives | None = None,
 ) -> Results:
     """Evaluate a store: without variant, then with each one, in every direction.
 
     `variants` are names of the store's sets (None: all that it holds; one that plays no part in a direction
     is passed over there). `outcomes` is an existing folder for the per-query Parquet files (None: none are
     written). `checkpoint` is the name shown (None: the encoder's spec), `resampling` how intervals are drawn,
-    `ranked` what is measured on lists (None: nothing). Every run is repeated at every size of `distractors`,
-    which are searched once. `limit` bounds the memory of the process. With `rerank` the best of every query
-    are scored once more. Raises `InputError` for unknown variants, incomplete or missing sets, and
-    `indexes.errors.SearchInputError` for an unknown backend or a limit too small.
+    `ranked` and `positives` what is measured on lists (None: nothing). Every run is repeated at every size of
+    `distractors`, which are searched once. `limit` bounds the memory of the process. With `rerank` the best
+    of every query are scored once more. Raises `InputError` for unknown variants, incomplete or missing sets,
+    and `indexes.errors.SearchInputError` for an unknown backend or a limit too small.
     """
     tie_policy(ties)
     check_variants(store, variants or (), directions)
-    if ranked is not None and distractors.positive:
-        raise InputError("--ranked lists no distractors; leave one of --ranked and --distractors out")
+    lists = [name for name, one in (("--ranked", ranked), ("--positives", positives)) if one is not None]
+    if lists and distractors.positive:
+        raise InputError(f"{lists[0]} lists no distractors; leave one of {lists[0]} and --distractors out")
     if rerank is not None and distractors.positive:
         raise InputError(
             "--distractors have no images or texts that --rerank could score; leave one of them out"
         )
     if rerank is not None and lists:
         raise InputError(f"{lists[0]} lists the first stage only; leave one of {lists[0]} and --rerank out")
+    if positives is not None:
+        queries = {one: QUERY_MODALITY[one] for one in DIRECTIONS}
+        positives = positives.directed({one: store.load(asks, ORIGINAL).ids for one, asks in queries.items()})
     runs: list[Run] = []
     backends: set[tuple[str, str]] = set()
     with open_distractors(store, distractors, directions) as crowds:
@@ -116,7 +130,7 @@ def evaluate_store(
             for variant, size in product((None, *chosen), distractors.sizes):
                 name = f"{run_name(variant, direction, size)}.parquet"
                 file = None if outcomes is None else outcomes / name
-                runs.append(execute(search, variant, file, resampling, ranked, size))
+                runs.append(execute(search, variant, file, resampling, ranked, size, positives))
             backends |= search.backends
     config = {
         "variants": None if variants is None else list(variants),
@@ -131,6 +145,7 @@ def evaluate_store(
             command=command,
             config={**config, "ties": ties, "backend": backend, "depth": depth}
             | ({} if ranked is None else {"relevance": ranked.relevance})
+            | ({} if positives is None else {"positives_file": positives.source})
             | ({} if limit is None else {"memory_limit": limit.total}),
             seeds=seeds_of(run.variant for run in runs if run.variant is not None),
             searched_by=backends,

@@ -27,6 +27,7 @@ BASE_HIT = {k: f"base_hit@{k}" for k in metrics.CUTOFFS}
 DOWN, UP = "down", "up"
 SET_HIT = {k: f"set_hit@{k}" for k in metrics.CUTOFFS}
 DCG_GAIN = "dcg"
+ASKED, FIRST_FITS, R_PRECISE, AVERAGE_PRECISION = "asked", "first_fits", "r_precise", "average_precision"
 NO_COLUMNS: Mapping[str, Values] = {}
 SAME_VALUE = 1e-9  # sums of hits that differ by less are equal but for rounding
 
@@ -51,6 +52,12 @@ def drop(base: Values, new: Values) -> Values:
     return result
 
 
+def share(part: Values, whole: Values) -> Values:
+    """``100 * part / whole``; nan, undefined, where the whole is 0."""
+    result: Values = 100.0 * part / np.where(whole > 0, whole, np.nan)
+    return result
+
+
 FORMULAS: Mapping[str, Formula] = {
     **{metrics.RECALL[k]: Formula((HIT[k],), scaled) for k in metrics.CUTOFFS},
     metrics.MEAN_RANK: Formula((RANK,), lambda rank: rank),
@@ -62,6 +69,9 @@ FORMULAS: Mapping[str, Formula] = {
     **{metrics.SET_RECALL[k]: Formula((SET_HIT[k],), scaled) for k in metrics.CUTOFFS},
     metrics.SET_RSUM: Formula(tuple(SET_HIT.values()), lambda *hits: scaled(np.sum(hits, axis=0))),
     metrics.DCG: Formula((DCG_GAIN,), lambda gain: gain),
+    metrics.EXTENDED_RECALL_1: Formula((FIRST_FITS, ASKED), share),
+    metrics.R_PRECISION: Formula((R_PRECISE, ASKED), share),
+    metrics.MAP_AT_R: Formula((AVERAGE_PRECISION, ASKED), share),
     metrics.QUERIES_DOWN: Formula((DOWN,), scaled),
     metrics.QUERIES_UP: Formula((UP,), scaled),
     metrics.QUERIES_SAME: Formula((DOWN, UP), lambda down, up: scaled(1.0 - down - up)),

@@ -53,7 +53,8 @@ def results_table(results: Results, *, intervals: bool = False) -> RenderableTyp
     Intervals are shown on consoles of `WIDE` columns and more, with `intervals` on all.
     """
     shown = tables([results], COLUMNS, named=False, intervals=intervals)
-    return Group(*shown, *left_out(results.runs), reading(results.runs, full=True))
+    more = more_tables(results)
+    return Group(*shown, *more, *left_out(results.runs), reading(results.runs, full=True))
 
 
 def checkpoints_table(results: Sequence[Results], *, intervals: bool = False) -> RenderableType:
@@ -80,6 +81,21 @@ def tables(
         if sections:
             yield DirectionTable(direction, tuple(sections), tuple(columns), named, intervals)
             yield Text()
+
+
+def more_tables(results: Results) -> Iterable[RenderableType]:
+    """What only some runs have: how many queries of a query variant moved, and metrics on lists."""
+    for direction in DIRECTIONS:
+        runs = tuple(run for run in runs_of(results, direction) if set(run.metrics) & set(metrics.ADDED))
+        columns = tuple(
+            column for key, column in MORE_COLUMNS.items() if any(key in run.metrics for run in runs)
+        )
+        if columns:
+            section = (results.provenance.checkpoint, runs)
+            yield DirectionTable(direction, (section,), columns, named=False, intervals=False)
+            yield Text()
+    there = {key for run in results.runs for key in run.metrics}
+    yield from (Text(note, style="dim") for keys, note in HOW_TO_READ_ADDED.items() if there & set(keys))
 
 
 def runs_of(results: Results, direction: Direction) -> tuple[Run, ...]:
@@ -176,12 +192,12 @@ class DirectionTable:
         return table
 
 
-def percent(key: str) -> Callable[[Run], str]:
-    """A metric with one digit after the point; undefined or not there is a dash."""
+def percent(key: str, digits: int = 1) -> Callable[[Run], str]:
+    """A metric with so many digits after the point; undefined or not there is a dash."""
 
     def show(run: Run) -> str:
         value = run.metrics.get(key)
-        return NOTHING if value is None else f"{value:.1f}"
+        return NOTHING if value is None else f"{value:.{digits}f}"
 
     return show
 
@@ -241,6 +257,25 @@ COLUMNS = (
     Column("chg", percent(metrics.CHANGED_RATE)),
     Column("gallery", lambda run: str(sum(run.gallery.values()))),
 )
+MORE_COLUMNS: Mapping[str, Column] = {
+    key: Column(header, percent(key, digits))
+    for key, header, digits in (
+        (metrics.QUERIES_DOWN, "down", 1),
+        (metrics.QUERIES_SAME, "same", 1),
+        (metrics.QUERIES_UP, "up", 1),
+        *((key, f"set R@{k}", 1) for k, key in metrics.SET_RECALL.items()),
+        (metrics.DCG, "DCG@10", 3),
+        (metrics.EXTENDED_RECALL_1, "ext R@1", 1),
+        (metrics.R_PRECISION, "R-P", 1),
+        (metrics.MAP_AT_R, "mAP@R", 1),
+    )
+}
+HOW_TO_READ_ADDED: Mapping[tuple[str, ...], str] = {
+    metrics.QUERY_MOVES: "down/same/up: % of queries whose hits at 1, 5 and 10 fell, stayed, rose.",
+    (*metrics.SET_RECALL.values(), metrics.DCG): "set R@k: % of min(positives, k) within k. "
+    "DCG@10: relevance 1 for a positive, else the cosine; 4.544 at most.",
+    metrics.EXTENDED: "ext R@1, R-P, mAP@R: against the positives of --positives, in %.",
+}
 INTERVAL_COLUMNS = (
     Column("R@1 95%", interval(metrics.RECALL[1])),
     Column("drop 95%", interval(metrics.DROP_RATE)),
