@@ -107,7 +107,8 @@ def read_vocabulary(path: Path) -> Vocabulary:
         path = next((path / name for name in FILE_NAMES if (path / name).is_file()), path)
     file = read_user_file(path, EXPECTED, LARGEST_FILE)
     is_json = file.text.lstrip()[:1] == "{"
-    words = qualified(_json_tokens(path, file.text) if is_json else file.text.split("\n"))
+    lines = (line.removesuffix("\r") for line in file.text.split("\n"))
+    words = qualified(_json_tokens(path, file.text) if is_json else lines)
     if len(words) < FEWEST:
         raise InputError(f"{path}: {len(words)} whole words of English letters; expected {EXPECTED}")
     return Vocabulary(words, f"{path.name}, sha256 {file.sha256}, {len(words)} words")

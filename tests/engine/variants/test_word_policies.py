@@ -11,14 +11,17 @@ import pytest
 
 from engine.corpus.corpus import Corpus
 from engine.corpus.wording import same_form
+from engine.variants.concept_targets import ConceptTargets, PublishedConceptTargets
 from engine.variants.concepts import ADDED_GROUPS, default_concepts
 from engine.variants.families.danger import KINDS
 from engine.variants.families.deletion import ONLY_NOUN, ONLY_REPEATS
+from engine.variants.families.same_concept import own_groups
 from engine.variants.families.substitute import replace_all
 from engine.variants.inflection import pluralise
-from engine.variants.nouns import nouns_of, plain_words_of, words_of
+from engine.variants.nouns import Noun, nouns_of, plain_words_of, words_of
 from engine.variants.registry import make_variant
-from engine.variants.substitution import NO_NOUN, STAYS
+from engine.variants.substitution import NO_NOUN, STAYS, Target
+from engine.variants.substitution import ONLY_REPEATS as ONLY_REPEATS_OF_TARGETS
 from engine.variants.vocabulary import default_vocabulary
 
 PLAIN = (
@@ -166,8 +169,6 @@ def test_several_words_keep_case_and_article_and_all_else_byte_for_byte() -> Non
     text = "An OLD  man, a dog\nruns."
     words = {word.text: word for word in plain_words_of([text])[text]}
     assert set(words) == {"OLD", "man", "dog", "runs"}
-    from engine.variants.substitution import Target
-
     drawn = [(words[one], Target(to, to)) for one, to in (("OLD", "pub"), ("man", "eye"), ("dog", "owl"))]
     assert replace_all(text, drawn) == "A PUB  eye, an owl\nruns."
 
@@ -179,6 +180,20 @@ def test_all_words_of_a_caption_are_drawn_and_with_every_seed_others(make_corpus
         (item,) = make_variant(f"substitute:2:seed={seed}").apply(corpus).items
         drawn |= {one["word"] for one in item.change["replaced"]}
     assert drawn == {"old", "man", "rides", "slowly", "down", "the", "dirt", "road"}
+
+
+def test_several_words_never_make_another_caption(make_corpus: MakeCorpus, tmp_path: Path) -> None:
+    file = tmp_path / "words.txt"
+    file.write_text("cat\ndog\ncow\n")
+    corpus = make_corpus(["dog dog", "Cat cat", "cow cow.", "cat cow"])
+    for seed in range(10):
+        outcome = make_variant(f"substitute:2:vocabulary={file}:seed={seed}").apply(corpus)
+        assert {item.source: item.content for item in outcome.items}[0] == "cow cat"
+    file.write_text("dog\ndogs\ncat\n")
+    outcome = make_variant(f"substitute:2:vocabulary={file}").apply(
+        make_corpus(["dog dog", "cat cat", "owl owl"])
+    )
+    assert outcome.left_out == {0: ONLY_REPEATS_OF_TARGETS}
 
 
 # ---------------------------------------------------------------- words=all
@@ -210,6 +225,19 @@ def test_a_modifier_is_replaced_within_the_added_groups(seed: int, make_corpus: 
         if item.change["word"] in ("red", "two"):
             assert item.change["target_lemma"] in added
             assert not set(item.change["target_groups"]) & set(item.change["groups"])
+
+
+def test_an_orange_cat_is_no_food() -> None:
+    text = "an orange cat"
+    word = Noun("orange", "orange", 1, 3, 9, False, modifier=True)
+    noun = Noun("orange", "orange", 1, 3, 9, False)
+    colors = next(group for group in default_concepts().groups if group.name == "color")
+    for kind in (ConceptTargets, PublishedConceptTargets):
+        targets = kind(default_concepts(), own_groups, foreign=False)
+        assert targets.source_groups(word) == ("color",)
+        assert {target.lemma for target in targets.pool(word, text)} == set(colors.lemmas)
+        assert targets.source_groups(noun) == ("food", "color")
+        assert "apple" in {target.lemma for target in targets.pool(noun, text)}
 
 
 # ---------------------------------------------------------------- mode=paper
