@@ -62,9 +62,6 @@ def open_family(request: EncoderRequest) -> NoReturn:
     )
 
 
-check_request = open_family
-
-
 class SgrafScorer:
     """SAF, SGR or their ensemble, whose score is the mean of the two. Scores are in (0, 1), no cosines.
 
