@@ -18,11 +18,12 @@ from engine.cli.main import run
 from engine.encoders import registry
 from engine.errors import InputError
 from engine.evaluate import checkpoint_sweep
-from engine.evaluate.progress import Silent, TasksInTurn
+from engine.evaluate.progress import TasksInTurn
 from engine.evaluate.results import Results, read_results
 from engine.evaluate.run_file import load_run_file
 from engine.evaluate.stages import embedded
 from engine.evaluate.sweep import SweepError, run_sweep
+from engine.progress import Silent
 from engine.store import image_source
 from engine.store.reader import open_store
 from engine.variants.families.rococo import Rococo
@@ -224,7 +225,7 @@ def test_a_failed_checkpoint_does_not_keep_its_model(
         opened.append(weakref.ref(encoder))
         return encoder
 
-    monkeypatch.setattr(checkpoint_sweep, "open_encoder", watching)
+    monkeypatch.setattr(checkpoint_sweep, "open_model", watching)
     (folder / "run.yaml").write_text(run_text.replace("fake:toy:1", "fake:toy:broken"))
     with pytest.raises(SweepError):
         run_sweep(load_run_file(folder / "run.yaml"))
@@ -369,7 +370,7 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(target, name, counted)
 
-    count(checkpoint_sweep, "open_encoder", "encoders")
+    count(checkpoint_sweep, "open_model", "encoders")
     count(image_source, "file_digest", "digests")
     count(Rococo, "apply", "variants")
     return counts

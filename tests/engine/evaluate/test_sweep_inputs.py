@@ -1,0 +1,241 @@
+"""Sweeps: what is wrong is said before any work, and what run files can ask for is done."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.cli.main import run
+from engine.evaluate.results import read_results
+from engine.evaluate.run_file import load_run_file
+from engine.evaluate.sweep import run_sweep
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """The error line of a command."""
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert lines[-1].startswith("error: ")
+    return lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(
+            ("seed: 5", "seed: 5\ndevice: cuda"),
+            "early: the device 'cuda' is not there: torch sees no GPU",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there"),
+        ),
+        (
+            ("fake:toy:2", "open_clip:ViT-B-32:laion9b"),
+            "late: open_clip:ViT-B-32:laion9b: 'laion9b' is neither a file nor a published tag of ViT-B-32",
+        ),
+        (
+            ("fake:toy:2", "open_clip:ViT-B-33:openai"),
+            "late: unknown open_clip model 'ViT-B-33'; did you mean",
+        ),
+        (("fake:toy:2", "open_clip:local-dir:pictures"), "holds no open_clip_config.json"),
+        (("late}", "late, preprocess: clip}"), "run.yaml line 3: unknown preprocessing 'clip'"),
+    ],
+)
+def test_a_model_that_cannot_be_opened_stops_before_any_work(
+    folder: Path,
+    run_text: str,
+    encoded: dict[str, int],
+    capsys: pytest.CaptureFixture[str],
+    change: tuple[str, str],
+    message: str,
+) -> None:
+    assert change[0] in run_text
+    (folder / "run.yaml").write_text(run_text.replace(*change))
+    assert run(["sweep", str(folder / "run.yaml")]) == 2
+    assert message in one_line(capsys)
+    assert encoded == {"images": 0, "texts": 0}
+    assert not (folder / "stores").exists()
+    assert not (folder / "results").exists()
+
+
+# ---------------------------------------------------------------- a real encoder
+
+
+@pytest.fixture
+def real(folder: Path, tiny_model: Path) -> Path:
+    """The run file of a small open_clip checkpoint, run once."""
+    text = f"""\
+checkpoints: [{{model: "open_clip:local-dir:{tiny_model}", name: tiny}}]
+corpus: {{path: corpus.json, images: pictures, reader: rococo}}
+variants: ["rococo:corpus.json"]
+directions: [i2t]
+backend: numpy
+resamples: 0
+stores: stores
+out: results
+"""
+    (folder / "run.yaml").write_text(text)
+    assert run(["sweep", str(folder / "run.yaml")]) == 0
+    return folder / "run.yaml"
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        (("resamples: 0", "precision: bf16"), "with another precision: fp32, not bf16 on cpu, 64 a batch;"),
+        (
+            ("name: tiny", "name: tiny, preprocess: imagenet"),
+            "with another preprocessing: 32 x 32, resized by squash, bicubic, mean 0.5/0.5/0.5, std "
+            "0.25/0.25/0.25, not 32 x 32, resized by shortest, bicubic, mean 0.485/0.456/0.406, std "
+            "0.229/0.224/0.225;",
+        ),
+    ],
+)
+def test_a_store_of_the_same_checkpoint_says_what_differs(
+    real: Path, capsys: pytest.CaptureFixture[str], change: tuple[str, str], difference: str
+) -> None:
+    capsys.readouterr()
+    before = (real.parent / "stores/tiny.h5").read_bytes()
+    real.write_text(real.read_text().replace(*change))
+    assert run(["sweep", str(real)]) == 2
+    line = one_line(capsys)
+    assert difference in line
+    assert "name another `stores` folder, or --force replaces the store" in line
+    assert "--out" not in line
+    assert (real.parent / "stores/tiny.h5").read_bytes() == before
+
+
+def test_other_weights_under_the_same_name_are_named_as_such(
+    real: Path, tiny_model: Path, make_tiny_model: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    make_tiny_model(tiny_model.name, seed=7)
+    assert run(["sweep", str(real)]) == 2
+    assert "with other weights or another configuration (" in one_line(capsys)
+
+
+def test_a_finished_sweep_does_without_torch(real: Path) -> None:
+    code = (
+        "import sys; from engine.cli.main import run; assert run(['sweep', sys.argv[1]]) == 0; "
+        "print(*(name for name in ('torch', 'faiss', 'open_clip', 'spacy') if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, real], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ""
+
+
+# ---------------------------------------------------------------- several corpora
+
+
+CORPORA = """\
+corpora:
+  - {name: all, path: corpus.json, images: pictures, reader: rococo}
+  - {name: half, path: half.json, images: pictures, reader: rococo}
+"""
+
+
+@pytest.fixture
+def two_corpora(folder: Path, run_text: str) -> Path:
+    """A run file of two corpora and a variant that fits both."""
+    entries = json.loads((folder / "corpus.json").read_text())
+    (folder / "half.json").write_text(json.dumps(entries[:2]))
+    lines = run_text.replace('"rococo:corpus.json", ', "").splitlines(keepends=True)
+    text = "".join(CORPORA if line.startswith("corpus:") else line for line in lines)
+    (folder / "run.yaml").write_text(text)
+    return folder / "run.yaml"
+
+
+def test_every_corpus_has_its_own_stores_results_and_table(
+    two_corpora: Path, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["sweep", str(two_corpora)]) == 0
+    shown = capsys.readouterr().out
+    tables = [shown.index(text) for text in ("\nall\n", "4 queries, 20", "\nhalf\n", "2 queries, 10")]
+    assert tables == sorted(tables)
+    folder = two_corpora.parent
+    for name, images in (("all", 4), ("half", 2)):
+        assert (folder / "stores" / name / "early.h5").exists()
+        assert read_results(folder / "results" / name / "late" / "none.i2t.json").runs[0].queries == images
+
+
+def test_what_is_wrong_with_the_second_corpus_stops_the_first(
+    two_corpora: Path, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (two_corpora.parent / "half.json").write_text("[{}]")
+    assert run(["sweep", str(two_corpora)]) == 2
+    assert "half.json" in one_line(capsys)
+    assert encoded == {"images": 0, "texts": 0}
+
+
+def test_failures_name_corpus_and_checkpoint(
+    two_corpora: Path, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    two_corpora.write_text(two_corpora.read_text().replace("fake:toy:2", "fake:toy:unfit"))
+    assert run(["sweep", str(two_corpora)]) == 2
+    line = one_line(capsys)
+    assert "2 of 4 checkpoints failed, the others are done: all late, half late: weights that do" in line
+
+
+# ---------------------------------------------------------------- distractors, metrics on lists
+
+
+def test_runs_among_distractors_are_those_of_evaluate_and_finish(
+    folder: Path, run_text: str, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "run.yaml"
+    run_sweep(load_run_file(file))
+    for name in ("early", "late"):
+        for modality in ("captions", "images"):
+            like = ["--rows", "50", "--like", f"{modality}/original"]
+            assert run(["distractors", "synthesize", str(folder / f"stores/{name}.h5"), *like]) == 0
+    file.write_text(run_text + "distractors: [0, 10, 50]\n")
+    results = run_sweep(load_run_file(file))
+    assert [run.distractors for run in results[0].runs] == [0, 10, 50] * 4
+    evaluated = folder / "evaluated"
+    words = ["--distractors", "0,10,50", "--backend", "numpy", "--out", str(evaluated), "--seed", "5"]
+    assert run(["evaluate", str(folder / "stores/early.h5"), *words]) == 0
+    ours = {(one.variant, one.direction, one.distractors): one for one in results[0].runs}
+    for one in read_results(evaluated).runs:
+        mine = ours[one.variant, one.direction, one.distractors]
+        assert (mine.metrics, mine.base, mine.intervals, mine.key) == (
+            one.metrics,
+            one.base,
+            one.intervals,
+            one.key,
+        )
+    names = {file.name for file in (folder / "results/early").iterdir()}
+    assert {"none.i2t.json", "none.i2t.10-distractors.json", "none.i2t.50-distractors.parquet"} <= names
+    capsys.readouterr()
+    assert run_sweep(load_run_file(file)) == results
+
+
+def test_missing_distractors_say_how_to_make_them(
+    folder: Path, run_text: str, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "run.yaml").write_text(run_text + "distractors: [0, 10]\n")
+    assert run(["sweep", str(folder / "run.yaml")]) == 2
+    assert "has no distractors for its captions; add some with `itrstress distractors" in one_line(capsys)
+
+
+def test_metrics_on_lists_are_done_when_asked_and_again_when_they_cannot_be_redrawn(
+    folder: Path, run_text: str, encoded: dict[str, int]
+) -> None:
+    file = folder / "run.yaml"
+    run_sweep(load_run_file(file))
+    file.write_text(run_text + "ranked: true\nresamples: 50\n")
+    ranked = run_sweep(load_run_file(file))
+    for one in (one for results in ranked for one in results.runs):
+        assert one.relevance == "self"
+        assert "set_recall@5" in one.metrics
+        assert "set_recall@5" in one.intervals
+    assert run_sweep(load_run_file(file)) == ranked
+    file.write_text(run_text + "ranked: true\nresamples: 60\n")
+    again = run_sweep(load_run_file(file))
+    assert {one.bootstrap.resamples for one in again[0].runs if one.bootstrap} == {60}
+    assert "set_recall@5" in again[0].runs[0].intervals
+    file.write_text(run_text + "ranked: true\nresamples: 60\nrelevance: stores/late.h5\n")
+    other = run_sweep(load_run_file(file))
+    assert {str(one.relevance)[:11] for one in other[0].runs} == {"fake:toy:2 "}
+    assert other[0].runs[0].metrics["dcg@10"] != again[0].runs[0].metrics["dcg@10"]
