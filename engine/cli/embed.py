@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from engine.corpus.corpus import Corpus
     from engine.encoders.encoder import Encoder
+    from engine.encoders.scorer import PairScorer
     from engine.store.embed import EmbedReport, SetCount
 
 MOST_WORKERS = 8
@@ -132,14 +133,16 @@ def command(
 ) -> None:
     """Encode a corpus and its variants into a store.
 
+    A model that scores pairs (saf, sgr) fills it with the scores of all captions with all images instead.
     What the store already holds is not encoded again; a run that was stopped or killed goes on where it was
     when the same command is given again. Equal texts are encoded once.
     """
     from engine.encoders.influence import open_influence, split_models
-    from engine.encoders.registry import open_encoder
-    from engine.store.embed import UnreadableImagesError, embed
+    from engine.encoders.scorer_registry import open_model
+    from engine.store.embed import UnreadableImagesError
     from engine.store.image_source import open_source
     from engine.store.place import check_store_place
+    from engine.store.score_rows import fill_store
     from engine.variants.influence import bind_influence
     from engine.variants.registry import make_variant
 
@@ -150,7 +153,7 @@ def command(
     voters = split_models(influence_models)
     influence = open_influence(voters, device=device, preprocess={model: preprocess}) if voters else None
     made = bind_influence([make_variant(spec) for spec in variants], influence)
-    encoder = open_encoder(
+    encoder = open_model(
         model, device=device, precision=precision, batch_size=batch_size, preprocess=preprocess
     )
     source = open_source(encoder, model, corpus, image_folder, features)
@@ -160,7 +163,7 @@ def command(
         with progress() as on_progress:
             if influence is not None:
                 influence.progress = on_progress
-            report = embed(
+            report = fill_store(
                 encoder,
                 corpus,
                 source,
@@ -182,11 +185,12 @@ def command(
     show(report)
 
 
-def introduction(encoder: Encoder, corpus: Corpus, out: Path) -> Iterator[str]:
+def introduction(encoder: Encoder | PairScorer, corpus: Corpus, out: Path) -> Iterator[str]:
     """What is about to be done, in words."""
     from engine.encoders.registry import describe_encoder
 
-    yield f"model   {encoder.spec} ({encoder.dim} dimensions, fingerprint {encoder.fingerprint[:12]})"
+    gives = f"{encoder.dim} dimensions" if hasattr(encoder, "dim") else "scores of pairs"
+    yield f"model   {encoder.spec} ({gives}, fingerprint {encoder.fingerprint[:12]})"
     for topic, words in describe_encoder(encoder).items():
         yield f"          {topic:<11}{words}"
     yield (

@@ -82,7 +82,9 @@ def print_header(store: Store) -> None:
         "corpus": f"{header.corpus_name} ({header.corpus_fingerprint[:SHORT]})",
         "read from": header.corpus_source,
         "text": header.normalisation,
-        "rows": f"{header.dim} dimensions, {header.dtype}, L2-normalised",
+        "rows": f"{header.dim} dimensions, {header.dtype}, L2-normalised"
+        if header.rows == "embeddings"
+        else f"scores of pairs with {header.dim:,} images, {header.dtype}",
         "created": header.created,
         "with": ", ".join(f"{name} {version}" for name, version in sorted(header.versions.items())),
     }

@@ -9,7 +9,7 @@ rounding, 1e-6), so one more variant costs its own pairs and nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,3 +65,8 @@ class PairScorer(Protocol):
 
     def score_block(self, image_states: Sequence[State], text_states: Sequence[State]) -> NDArray[np.float32]:
         """float32 [images, texts]: a block of the full matrix, for any rows of either side."""
+
+
+def is_pair_scorer(model: Encoder | PairScorer) -> TypeGuard[PairScorer]:
+    """Whether a model scores pairs and has no vector for an item."""
+    return hasattr(model, "score_block")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import cast
 
+from engine.encoders.encoder import Encoder
 from engine.encoders.registry import (
     DEFAULT_BATCH_SIZE,
     PRECISIONS,
@@ -40,6 +41,27 @@ def open_pair_scorer(
         raise unknown_name("family of pair scorers", family, SCORERS)
     request = EncoderRequest(family, name, weights, device, precision, batch_size)
     return cast(PairScorer, import_module(SCORERS[family]).open_scorer(request))
+
+
+def open_model(
+    spec: str,
+    *,
+    device: str = "auto",
+    precision: str = "fp32",
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    preprocess: str | None = None,
+) -> Encoder | PairScorer:
+    """Whatever fills a store: the pair scorer of a spec whose family is one of them, else the encoder.
+
+    Options and errors as in `open_encoder`; `preprocess` is an error for a pair scorer.
+    """
+    if parse_spec(spec)[0] not in SCORERS:
+        return open_encoder(
+            spec, device=device, precision=precision, batch_size=batch_size, preprocess=preprocess
+        )
+    if preprocess is not None:
+        raise InputError(f"{spec}: has no image preprocessing; leave out --preprocess")
+    return open_pair_scorer(spec, device=device, precision=precision, batch_size=batch_size)
 
 
 def open_reranker(

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 
-from engine.encoders.registry import open_encoder
+from engine.encoders.scorer_registry import open_model
 from engine.errors import InputError, naming
 from engine.evaluate.bootstrap import Resampling
 from engine.evaluate.direction import DirectionSearch
@@ -23,8 +23,9 @@ from engine.evaluate.run import execute
 from engine.evaluate.run_options import CheckpointSpec
 from engine.evaluate.sets import direction_of, run_key, sets_of
 from engine.evaluate.stamp import Inputs, is_embedded, stamp_of, write_stamp
-from engine.store.embed import EmbedReport, embed
+from engine.store.embed import EmbedReport
 from engine.store.reader import Store, open_store
+from engine.store.score_rows import fill_store
 from engine.store.writer import OtherStoreError
 from indexes.memory import MemoryLimit, parse_bytes
 
@@ -70,7 +71,7 @@ class CheckpointSweep:
     def embed(self) -> None:
         """Complete the store and put its stamp beside it; the encoder is let go when it is done."""
         options, inputs = self.run_file, self.inputs.of(self.checkpoint)  # as they are before they are read
-        encoder = open_encoder(
+        model = open_model(
             self.checkpoint.model,
             device=options.device,
             precision=options.precision,
@@ -78,8 +79,8 @@ class CheckpointSweep:
             preprocess=self.checkpoint.preprocess,
         )
         with TasksInTurn(self.progress, self.name) as told, advising(self.store_path):
-            report = embed(
-                encoder,
+            report = fill_store(
+                model,
                 self.inputs.corpus,
                 self.inputs.source,
                 self.inputs.applied,

@@ -94,6 +94,7 @@ def run_key(
         "encoder": store.header.encoder_fingerprint,
         "corpus": store.header.corpus_fingerprint,
         "dtype": store.header.dtype,
+        **({} if store.header.rows == "embeddings" else {"rows": store.header.rows}),
         **{part: set_key(info) for part, info in infos.items()},
         **({} if distractors is None else {"distractors": distractors}),
     }

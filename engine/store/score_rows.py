@@ -9,30 +9,32 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.corpus.corpus import Corpus
+from engine.encoders.encoder import Encoder
 from engine.encoders.regions import other_input
 from engine.encoders.registry import describe_encoder
-from engine.encoders.scorer import PairScorer, State
+from engine.encoders.scorer import PairScorer, State, is_pair_scorer
 from engine.errors import InputError
 from engine.path_text import path_text
+from engine.progress import Advance, Progress, Silent
 from engine.stopwatch import Stopwatch
-from engine.store.embed import EmbedReport, Progress, Run, made_by, plan_work
+from engine.store.embed import EmbedReport, Run, embed, made_by, plan_work
 from engine.store.image_source import ImageSource, check_features, digest_images, naming_image, reads_of
 from engine.store.kept_states import KeptStates
-from engine.store.schema import ORIGINAL, StoreHeader
+from engine.store.schema import ORIGINAL, StoredDtype, StoreHeader
 from engine.store.writer import open_writer
 from engine.variants.variant import Variant
 
 STATES_IN_MEMORY = 4 << 30  # bytes
 IMAGES_A_BLOCK = 256
-PAIRS = "pairs"
 
 
 class ScoreRows:
@@ -109,8 +111,11 @@ def score(
     *,
     batch_size: int,
     workers: int,
+    dtype: StoredDtype = "float32",
+    skip_unreadable: bool = False,
     force: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress | None = None,
+    label: str = "scoring",
     file_digests: Sequence[str] | None = None,
     command: Sequence[str] = (),
 ) -> EmbedReport:
@@ -121,6 +126,11 @@ def score(
     does.
     """
     check_scorable(scorer, source, variants)
+    if skip_unreadable:
+        raise InputError(
+            f"{scorer.spec}: scores every caption with every image, and none can be left out; "
+            "leave out --skip-unreadable"
+        )
     path, clock = Path(path), Stopwatch()
     with KeptStates(STATES_IN_MEMORY, path.parent) as states:
         with clock.stage("plan"):
@@ -142,20 +152,41 @@ def score(
                 corpus_name=corpus.name,
                 corpus_fingerprint=corpus.fingerprint,
                 normalisation=corpus.normalisation,
+                dtype=dtype,
                 corpus_source="" if corpus.source is None else path_text(corpus.source),
                 rows="scores",
             )
             writer = open_writer(path, header, [*work.captions, *work.images], force=force)
         with writer:
-
-            def told(kind: str, done: int, total: int) -> None:
-                progress(PAIRS, done * rows.dim, total * rows.dim)
-
-            run = Run(rows, corpus, source, writer, work, batch_size, clock, told, batches_a_unit=1)
             pending = writer.pending("images", ORIGINAL)
             writer.write("images", ORIGINAL, pending, np.empty((len(pending), 0), dtype=np.float32))
-            run.encode_captions()
+            told = PairsProgress(progress or Silent(), rows.dim)
+            run = Run(rows, corpus, source, writer, work, batch_size, clock, told, label, batches_a_unit=1)
+            with run.watched(work.captions, "texts"):
+                run.encode_captions()
             return run.report()
+
+
+@dataclass(frozen=True)
+class PairsProgress:
+    """Tells of captions as of the pairs that they make with all images."""
+
+    inner: Progress
+    images: int
+
+    @contextmanager
+    def task(self, label: str, total: int, unit: str) -> Iterator[Advance]:
+        """A task of as many pairs."""
+        with self.inner.task(label, total * self.images, "pairs") as advance:
+
+            def told(done: int, passed_over: int = 0) -> None:
+                advance(done * self.images, passed_over * self.images)
+
+            yield told
+
+    def note(self, line: str) -> None:
+        """As it is."""
+        self.inner.note(line)
 
 
 def check_scorable(scorer: PairScorer, source: ImageSource, variants: Sequence[Variant]) -> None:
@@ -168,3 +199,17 @@ def check_scorable(scorer: PairScorer, source: ImageSource, variants: Sequence[V
             f"variant {drawn}: draws new images, which {scorer.spec} does not read; leave it out, or give "
             "scores made elsewhere to `itrstress import --similarities`"
         )
+
+
+def fill_store(
+    model: Encoder | PairScorer,
+    corpus: Corpus,
+    source: ImageSource,
+    variants: Sequence[Variant],
+    path: str | Path,
+    **options: Any,
+) -> EmbedReport:
+    """`engine.store.embed.embed` with an encoder, `score` with a pair scorer; `options` are those of both."""
+    if is_pair_scorer(model):
+        return score(model, corpus, source, variants, path, **options)
+    return embed(cast(Encoder, model), corpus, source, variants, path, **options)
