@@ -118,7 +118,7 @@ def draw_corpus(out: Path, images: int, seed: int, progress: Progress) -> None:
     if (out / CORPUS).exists():
         return
     with progress.task("drawing", images, "images") as advance:
-        write_corpus(out / CORPUS.parent, images=images, seed=seed, progress=lambda done, total: advance(1))
+        write_corpus(out / CORPUS.parent, images=images, seed=seed, advance=advance)
 
 
 def verdict(results: list[Results]) -> list[str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,16 +18,12 @@ from engine.corpus.registry import READERS
 from engine.encoders.registry import DEFAULT_BATCH_SIZE, LARGEST_BATCH_SIZE, LARGEST_WORKERS
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from engine.corpus.corpus import Corpus
     from engine.encoders.encoder import Encoder
     from engine.encoders.scorer import PairScorer
     from engine.store.embed import EmbedReport, SetCount
 
 MOST_WORKERS = 8
-LINES_OF_PROGRESS = 10
-WIDEST = 1000  # characters of a table
 SET_COLUMNS = ("set", "rows", "there before", "encoded", "equal text", "skipped", "pending")
 NAMES_SHOWN = 10
 STAGES = ("plan", "decode", "encode", "write", "untracked")
@@ -139,6 +133,7 @@ def command(
     """
     from engine.encoders.influence import open_influence, split_models
     from engine.encoders.scorer_registry import open_model
+    from engine.report.console import ConsoleProgress
     from engine.store.embed import UnreadableImagesError
     from engine.store.image_source import open_source
     from engine.store.place import check_store_place
@@ -151,7 +146,10 @@ def command(
         check_image_folder(image_folder)
     corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)
     voters = split_models(influence_models)
-    influence = open_influence(voters, device=device, preprocess={model: preprocess}) if voters else None
+    progress = ConsoleProgress()
+    influence = None
+    if voters:
+        influence = open_influence(voters, device=device, preprocess={model: preprocess}, progress=progress)
     made = bind_influence([make_variant(spec) for spec in variants], influence)
     encoder = open_model(
         model, device=device, precision=precision, batch_size=batch_size, preprocess=preprocess
@@ -160,23 +158,20 @@ def command(
     for line in introduction(encoder, corpus, out):
         click.echo(line)
     try:
-        with progress() as on_progress:
-            if influence is not None:
-                influence.progress = on_progress
-            report = fill_store(
-                encoder,
-                corpus,
-                source,
-                made,
-                out,
-                batch_size=batch_size,
-                workers=workers or min(MOST_WORKERS, os.cpu_count() or 1),
-                dtype="float16" if dtype == "float16" else "float32",
-                skip_unreadable=skip_unreadable,
-                force=force,
-                progress=on_progress,
-                command=command_line(click.get_current_context()),
-            )
+        report = fill_store(
+            encoder,
+            corpus,
+            source,
+            made,
+            out,
+            batch_size=batch_size,
+            workers=workers or min(MOST_WORKERS, os.cpu_count() or 1),
+            dtype="float16" if dtype == "float16" else "float32",
+            skip_unreadable=skip_unreadable,
+            force=force,
+            progress=progress,
+            command=command_line(click.get_current_context()),
+        )
     except UnreadableImagesError as error:
         show(error.report)
         raise
@@ -200,103 +195,25 @@ def introduction(encoder: Encoder | PairScorer, corpus: Corpus, out: Path) -> It
     yield f"store   {out} ({'there already' if out.exists() else 'new'})"
 
 
-# ---------------------------------------------------------------- progress
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Progress on standard error: bars on a terminal, else a line after every tenth of the work."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield ProgressLines()
-        return
-    with bars(console) as update:
-        yield update
-
-
-@contextmanager
-def bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """One bar for texts and one for images, with the rate and the remaining time."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
-    from rich.text import Text
-
-    class RateColumn(TextColumn):
-        """Items a second."""
-
-        def render(self, task: Task) -> Text:
-            return Text(f"{task.speed:.1f}/s" if task.speed else "")
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        RateColumn(""),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, speed_estimate_period=60) as view:
-        tasks = {}
-
-        def update(kind: str, done: int, total: int) -> None:
-            if kind not in tasks:
-                tasks[kind] = view.add_task(kind, total=total)
-            view.update(tasks[kind], completed=done)
-
-        yield update
-
-
-class ProgressLines:
-    """A line after every tenth of the work, with the rate and the remaining time."""
-
-    def __init__(self) -> None:
-        self._started: dict[str, tuple[float, int]] = {}
-        self._tenth: dict[str, int] = {}
-
-    def __call__(self, kind: str, done: int, total: int) -> None:
-        """Take note of `done` of `total` items; see `engine.store.embed.Progress`."""
-        now = time.monotonic()
-        if kind not in self._started:  # the first batch warms up and would spoil the rate
-            self._started[kind], self._tenth[kind] = (now, done), 0
-        tenth = done * LINES_OF_PROGRESS // total
-        if tenth == self._tenth[kind]:
-            return
-        self._tenth[kind] = tenth
-        started, first = self._started[kind]
-        rate = (done - first) / (now - started) if now > started else 0.0
-        tail = f", {rate:,.1f} a second, {duration((total - done) / rate)} left" if rate else ""
-        click.echo(f"{kind} {done:,} of {total:,}{tail}", err=True)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words for people: ``45 s``, ``3 min 20 s``, ``2 h 05 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
 # ---------------------------------------------------------------- the report
 
 
 def show(report: EmbedReport) -> None:
     """Print what a run did."""
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+    from engine.cli.main import one_line
+    from engine.report.console import print_whole
 
     table = Table(box=None, pad_edge=False)
     for column in SET_COLUMNS:
         table.add_column(column, justify="left" if column == "set" else "right", no_wrap=True)
     for label, count in report.sets.items():
-        table.add_row(label, *(f"{number:,}" for number in numbers(count)))
-    console = Console(highlight=False)
-    whole = console.measure(table, options=console.options.update(width=WIDEST)).maximum
-    console.width = max(console.width, whole)  # a line too long is better than a cut number
-    console.print(table)
+        table.add_row(Text(label), *(f"{number:,}" for number in numbers(count)))
+    print_whole(table)
     for line in remarks(report):
-        console.print(line, markup=False, soft_wrap=True)
+        click.echo(one_line(line))
 
 
 def numbers(count: SetCount) -> Sequence[int]:

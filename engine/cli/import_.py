@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +38,13 @@ if TYPE_CHECKING:
     help="A clip-retrieval folder (img_emb, text_emb, metadata) instead of --images and --captions.",
 )
 @click.option(
+    "--similarities",
+    type=PATH,
+    metavar="S.npy",
+    help="Instead of embeddings a matrix of scores, images x captions in corpus order: .npy, or .npz with "
+    "'sims'. With --variant: images x items, for items that are images: items x captions.",
+)
+@click.option(
     "--corpus",
     "corpus_file",
     type=PATH,
@@ -69,6 +75,7 @@ def command(
     captions: Path | None,
     variants: tuple[str, ...],
     clip_retrieval: Path | None,
+    similarities: Path | None,
     corpus_file: Path | None,
     reader: str | None,
     split: str,
@@ -78,11 +85,12 @@ def command(
     dtype: str,
     force: bool,
 ) -> None:
-    """Put embeddings made elsewhere into a store.
+    """Put embeddings, or a similarity matrix, made elsewhere into a store.
 
     Rows are L2-normalised on the way in (in float64) and checked against the corpus. The store appears when
     it is whole; an import that fails leaves nothing behind.
     """
+    from engine.report.console import ConsoleProgress
     from engine.store.importer import check_new, import_store
     from engine.store.place import check_store_place
 
@@ -92,19 +100,22 @@ def command(
     corpus = None
     if corpus_file is not None:
         corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)
+    if similarities is not None:
+        others = {"--images": images, "--captions": captions, "--clip-retrieval": clip_retrieval}
+        import_matrices(out, model, corpus, similarities, variants, others, dtype, force)
+        return
     corpus, sets = gather_originals(images, captions, clip_retrieval, corpus, normalisation)
     sets += [read_variant(corpus, variant) for variant in variants]
-    with progress(sum(item.plan.rows for item in sets)) as on_rows:
-        import_store(
-            out,
-            model,
-            corpus,
-            sets,
-            dtype="float16" if dtype == "float16" else "float32",
-            force=force,
-            command=command_line(click.get_current_context()),
-            progress=on_rows,
-        )
+    import_store(
+        out,
+        model,
+        corpus,
+        sets,
+        dtype="float16" if dtype == "float16" else "float32",
+        force=force,
+        command=command_line(click.get_current_context()),
+        progress=ConsoleProgress(),
+    )
     click.echo(f"wrote {out} ({out.stat().st_size:,} bytes); next: itrstress evaluate {out}")
 
 
@@ -134,47 +145,55 @@ def gather_originals(
     return corpus, originals(corpus, open_table(images), open_table(captions))
 
 
+def import_matrices(
+    out: Path,
+    model: str,
+    corpus: Corpus | None,
+    similarities: Path,
+    variants: tuple[str, ...],
+    others: Mapping[str, Path | None],
+    dtype: str,
+    force: bool,
+) -> None:
+    """Write a store of scores; `others` are the options that give embeddings."""
+    from engine.report.console import ConsoleProgress
+    from engine.store.similarities import import_similarities, open_similarities
+    from engine.variants.registry import make_variant
+
+    given = next((option for option, value in others.items() if value is not None), None)
+    if given is not None:
+        raise InputError(f"--similarities was given with {given}; give one or the other")
+    if corpus is None:
+        raise InputError("--corpus missing; --similarities needs the corpus that its rows and columns are of")
+    if dtype != "float32":
+        raise InputError(f"--dtype {dtype}: scores are kept as float32, equal ones would be made")
+    extra = [(make_variant(spec), Path(file)) for spec, file in map(split_variant, variants)]
+    with open_similarities(corpus, similarities, extra, out.parent) as matrices:
+        import_similarities(
+            out,
+            model,
+            corpus,
+            matrices,
+            force=force,
+            command=command_line(click.get_current_context()),
+            progress=ConsoleProgress(),
+        )
+    click.echo(f"wrote {out} ({out.stat().st_size:,} bytes); next: itrstress evaluate {out}")
+
+
 def read_variant(corpus: Corpus, option: str) -> ImportedSet:
     """The set of one ``SPEC=FILE``; a spec may hold ``=``, the file may not."""
     from engine.store.arrays import open_table
     from engine.store.importer import of_variant
     from engine.variants.registry import make_variant
 
-    spec, equals, file = option.rpartition("=")
-    if not equals or not spec or not file:
-        raise InputError(f"--variant {option}: expected SPEC=FILE, such as rococo:same_concept.json=same.npy")
+    spec, file = split_variant(option)
     return of_variant(corpus, make_variant(spec), open_table(file))
 
 
-@contextmanager
-def progress(total: int) -> Iterator[Callable[[str, int], None]]:
-    """Rows written, on standard error: a bar with rate and time left on a terminal, else a line a set."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield progress_lines()
-        return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.speed:,.0f} rows/s"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("importing", total=total)
-        yield lambda label, rows: bar.update(task, advance=rows, description=label)
-
-
-def progress_lines() -> Callable[[str, int], None]:
-    """One line when a set begins."""
-    begun: set[str] = set()
-
-    def on_rows(label: str, rows: int) -> None:
-        if label not in begun:
-            begun.add(label)
-            click.echo(f"importing {label}", err=True)
-
-    return on_rows
+def split_variant(option: str) -> tuple[str, str]:
+    """Spec and file of ``SPEC=FILE``."""
+    spec, equals, file = option.rpartition("=")
+    if not equals or not spec or not file:
+        raise InputError(f"--variant {option}: expected SPEC=FILE, such as rococo:same_concept.json=same.npy")
+    return spec, file

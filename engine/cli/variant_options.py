@@ -115,8 +115,8 @@ def variants_of(specs: Sequence[str], influence: Influence | None = None) -> lis
 
 def influence_of(models: str | None) -> Influence | None:
     """The encoders of ``--influence``, none of them opened yet; None when it was not given."""
-    from engine.cli.embed import ProgressLines
     from engine.encoders.registry import DEFAULT_BATCH_SIZE, open_encoder
+    from engine.report.console import ConsoleProgress
     from engine.variants.influence import Influence
 
     if models is None:
@@ -124,7 +124,7 @@ def influence_of(models: str | None) -> Influence | None:
     return Influence(
         models.split(","),
         lambda model: open_encoder(model, device="auto", precision="fp32", batch_size=DEFAULT_BATCH_SIZE),
-        ProgressLines(),
+        ConsoleProgress(),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 from engine.demo.captions import captions
@@ -11,6 +10,7 @@ from engine.demo.render import render
 from engine.demo.scenes import Scene, generator, sample_scene
 from engine.errors import InputError
 from engine.outputs.atomic import write_atomically
+from engine.progress import Advance, unwatched
 
 IMAGES = 1000
 """Images of the test corpus."""
@@ -30,15 +30,13 @@ def corpus_captions(index: int, seed: int = 0) -> tuple[str, ...]:
     return captions(corpus_scene(index, seed), generator("test", seed, index, "captions"))
 
 
-def write_corpus(
-    folder: Path, *, images: int = IMAGES, seed: int = 0, progress: Callable[[int, int], None] | None = None
-) -> Path:
+def write_corpus(folder: Path, *, images: int = IMAGES, seed: int = 0, advance: Advance = unwatched) -> Path:
     """Write the test corpus: `images/000000.png` and on, and `captions.json`; returns the path of the latter.
 
     `captions.json` is a BLIP-style list, `[{"image": "images/000000.png", "caption": [5 texts]}, ...]`,
     and is written last and whole, so a folder that has it is complete. The same arguments give the same
-    bytes (with the same Pillow). `progress(done, images)` is called after every image. The checkpoints
-    never saw any of these scenes: see `scenes`.
+    bytes (with the same Pillow). `advance` is told of every image. The checkpoints never saw any of these
+    scenes: see `scenes`.
 
     Raises InputError for fewer than one image, a negative seed, or a folder that has a `captions.json`.
     """
@@ -56,8 +54,7 @@ def write_corpus(
         picture = render(corpus_scene(index, seed), generator("test", seed, index, "picture"))
         picture.save(folder / name, compress_level=_COMPRESSION)
         entries.append({"image": name, "caption": list(corpus_captions(index, seed))})
-        if progress is not None:
-            progress(index + 1, images)
+        advance(1)
     text = json.dumps(entries, indent=1) + "\n"
     write_atomically(target, lambda to: to.write_text(text, encoding="utf-8"))
     return target

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.encoders.encoder import Encoder
 from engine.encoders.registry import DEFAULT_BATCH_SIZE, check_family, open_encoder, parse_spec
 from engine.errors import InputError
+from engine.progress import Progress
 from engine.variants.influence import Influence
 
 _NEXT_MODEL = re.compile(r",(?=[\w+-]+:)")
@@ -29,7 +30,7 @@ def open_influence(
     *,
     device: str = "auto",
     preprocess: Mapping[str, str | None] | None = None,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress | None = None,
 ) -> Influence:
     """The influence by the encoders of specs; none of them is opened yet.
 

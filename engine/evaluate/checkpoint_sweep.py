@@ -15,7 +15,6 @@ from engine.evaluate.distractors import DistractorChoice, Distractors, open_dist
 from engine.evaluate.finished import find_finished, outcomes_of, redrawn_provenance, with_intervals
 from engine.evaluate.names import run_name, safe_name
 from engine.evaluate.outcome_files import identity, read_outcomes
-from engine.evaluate.progress import Progress, TasksInTurn
 from engine.evaluate.provenance import provenance, seeds_of
 from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.results import Direction, Results, merge_results, write_results
@@ -23,6 +22,7 @@ from engine.evaluate.run import execute
 from engine.evaluate.run_options import CheckpointSpec
 from engine.evaluate.sets import direction_of, run_key, sets_of
 from engine.evaluate.stamp import Inputs, is_embedded, stamp_of, write_stamp
+from engine.progress import Progress
 from engine.store.embed import EmbedReport
 from engine.store.reader import Store, open_store
 from engine.store.score_rows import fill_store
@@ -78,7 +78,7 @@ class CheckpointSweep:
             batch_size=options.batch_size,
             preprocess=self.checkpoint.preprocess,
         )
-        with TasksInTurn(self.progress, self.name) as told, advising(self.store_path):
+        with advising(self.store_path):
             report = fill_store(
                 model,
                 self.inputs.corpus,
@@ -89,7 +89,8 @@ class CheckpointSweep:
                 workers=options.workers,
                 skip_unreadable=options.skip_unreadable,
                 force=self.force,
-                progress=told,
+                progress=self.progress,
+                label=self.name,
                 file_digests=self.inputs.image_digests,
                 command=self.command,
             )

@@ -6,7 +6,8 @@ killed leaves an older store as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from engine.errors import InputError
 from engine.outputs.atomic import clear, locked, shown_as
 from engine.packages import package_versions
 from engine.path_text import path_text
+from engine.progress import Progress, Silent
 from engine.store.arrays import RowTable, fingerprint_arrays
 from engine.store.place import check_store_place
 from engine.store.plans import original_plans, variant_plan
@@ -73,21 +75,18 @@ def import_store(
     dtype: StoredDtype = "float32",
     force: bool = False,
     command: Sequence[str] = (),
-    progress: Callable[[str, int], None] = lambda label, rows: None,
+    progress: Progress | None = None,
 ) -> None:
-    """Write a store of these sets; `progress` is told the set and how many of its rows were just written.
+    """Write a store of these sets; `progress` has a task a set.
 
     The encoder's fingerprint is the hash of the model's name and of the arrays. Raises `InputError` when the
     output is there (without `force`), dimensions differ, a row cannot be normalised (file and row are named),
     or there is no room.
     """
-    target = check_store_place(out)
     check_dimensions(sets)
     made = {"command": list(command), "versions": package_versions()}
     sets = [replace(item, plan=replace(item.plan, made=made)) for item in sets]
-    temporary = target.with_name(f".{target.name}.importing")
-    with locked(target, out), shown_as(temporary, out):
-        check_new(target, out, force=force)
+    with new_store(out, force=force) as temporary:
         header = StoreHeader(
             encoder_spec=f"imported:{path_text(model)}",
             encoder_fingerprint=fingerprint_arrays(model, [(item.plan.label, item.table) for item in sets]),
@@ -98,9 +97,22 @@ def import_store(
             dtype=dtype,
             corpus_source="" if corpus.source is None else path_text(corpus.source),
         )
+        write_sets(temporary, header, sets, progress or Silent())
+
+
+@contextmanager
+def new_store(out: Path, *, force: bool) -> Iterator[Path]:
+    """Where to write a store that is moved to `out` when the block ends without an error, and else is gone.
+
+    Raises `InputError` when the output is there (without `force`) or another process writes it.
+    """
+    target = check_store_place(out)
+    temporary = target.with_name(f".{target.name}.importing")
+    with locked(target, out), shown_as(temporary, out):
+        check_new(target, out, force=force)
         try:
             clear(temporary)
-            write_sets(temporary, header, sets, progress)
+            yield temporary
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -124,16 +136,15 @@ def check_dimensions(sets: Sequence[ImportedSet]) -> None:
             )
 
 
-def write_sets(
-    path: Path, header: StoreHeader, sets: Sequence[ImportedSet], progress: Callable[[str, int], None]
-) -> None:
+def write_sets(path: Path, header: StoreHeader, sets: Sequence[ImportedSet], progress: Progress) -> None:
     """All rows, in blocks."""
     block = max(1, BLOCK_BYTES // (8 * header.dim))
     with open_writer(path, header, [item.plan for item in sets]) as writer:
         for item in sets:
-            for start in range(0, item.plan.rows, block):
-                rows = np.arange(start, min(start + block, item.plan.rows), dtype=np.int64)
-                writer.write(
-                    item.plan.modality, item.plan.name, rows, item.table.normalised(item.index[rows])
-                )
-                progress(item.plan.label, len(rows))
+            with progress.task(item.plan.label, item.plan.rows, "rows") as advance:
+                for start in range(0, item.plan.rows, block):
+                    rows = np.arange(start, min(start + block, item.plan.rows), dtype=np.int64)
+                    writer.write(
+                        item.plan.modality, item.plan.name, rows, item.table.normalised(item.index[rows])
+                    )
+                    advance(len(rows))

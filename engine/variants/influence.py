@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
+from engine.progress import Progress, Silent
 from engine.stopwatch import Stopwatch
 from engine.variants.deletion import without_word
 from engine.variants.nouns import Noun
@@ -93,15 +94,15 @@ class Influence:
     """Measures words with one or several encoders, each opened when it is needed and let go after.
 
     `models` are spec strings, `open_encoder` opens one; it must give each block of texts to the model in the
-    same batches every time. `progress` is called with a label, how many texts are encoded, and how many there
-    are; it may be set later. Raises `InputError` for a model that is there twice: it would have two votes.
+    same batches every time. `progress` has a task a model. Raises `InputError` for a model that is there
+    twice: it would have two votes.
     """
 
     def __init__(
         self,
         models: Sequence[str],
         open_encoder: Callable[[str], TextEncoder],
-        progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+        progress: Progress | None = None,
     ) -> None:
         repeated = next((model for model in models if list(models).count(model) > 1), None)
         if repeated is not None:
@@ -110,7 +111,7 @@ class Influence:
             raise InputError("influence: no model is given; expected one or several specs")
         self.models = tuple(models)
         self._open_encoder = open_encoder
-        self.progress = progress
+        self._progress = progress or Silent()
         self._measured: dict[str, Measured] = {}
 
     @property
@@ -165,10 +166,12 @@ class Influence:
             identities.append((model, encoder.fingerprint))
             label = f"influence {number}/{len(self.models)}"
             blocks = []
-            for start in range(0, len(texts), BLOCK):
-                with clock.stage("encode"):
-                    blocks.append(encoder.encode_texts(texts[start : start + BLOCK]))
-                self.progress(label, min(start + BLOCK, len(texts)), len(texts))
+            with self._progress.task(label, len(texts), "texts") as advance:
+                for start in range(0, len(texts), BLOCK):
+                    block = texts[start : start + BLOCK]
+                    with clock.stage("encode"):
+                        blocks.append(encoder.encode_texts(block))
+                    advance(len(block))
             yield np.concatenate(blocks) if blocks else np.empty((0, 1), dtype=np.float32)
 
 

@@ -8,7 +8,6 @@ written. The rows of a block do not depend on how many are written at once.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -22,6 +21,7 @@ from engine.errors import InputError
 from engine.outputs.atomic import locked, make_folder, remove_empty
 from engine.outputs.place import check_output_folder
 from engine.packages import package_versions
+from engine.progress import Advance, unwatched
 from engine.store.distractors.layout import BLOCK_ROWS, DistractorHeader, lay_out
 from engine.store.distractors.reader import DistractorSet, block_checksum, open_set
 from engine.store.place import check_store_place
@@ -47,7 +47,7 @@ def write_set(
     maker: RowMaker,
     *,
     force: bool = False,
-    advance: Callable[[int], None] = lambda rows: None,
+    advance: Advance = unwatched,
 ) -> int:
     """Make a set, or finish one that is there with the same header; gives how many rows were written now.
 
@@ -124,13 +124,13 @@ def block_span(block: int, rows: int) -> Span:
     return block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, rows)
 
 
-def fill(path: Path, maker: RowMaker, advance: Callable[[int], None]) -> int:
+def fill(path: Path, maker: RowMaker, advance: Advance) -> int:
     """Write all blocks that are not there, the next batch being made meanwhile."""
     with open_set(path) as there, path.open("r+b", buffering=0) as handle:
         file, header = handle.fileno(), there.header
         pending = pending_blocks(file, there)
         wanted = batches(pending, header)
-        advance(header.rows - sum(stop - start for start, stop in wanted))
+        advance(0, passed_over=header.rows - sum(stop - start for start, stop in wanted))
         with Prefetch(maker.read, wanted, depth=1) as made:
             for (start, _), rows in made:
                 check_rows(header.label, start + np.arange(len(rows)), rows)

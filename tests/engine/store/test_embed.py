@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.corpus.images import open_image
 from engine.encoders.registry import open_encoder
 from engine.errors import InputError
+from engine.progress import Advance, Silent
 from engine.store.embed import EmbedReport, UnreadableImagesError, embed
 from engine.store.reader import open_store
 from engine.variants.registry import make_variant
@@ -244,7 +246,7 @@ def test_the_command_says_what_it_did(
     shown = capsys.readouterr()
     assert "12 images, 24 captions" in shown.out
     assert "images a second" in shown.out
-    assert "images 24 of 24" in shown.err
+    assert "encoding: 24 images in " in shown.err
     assert run(arguments) == 0
     assert ["captions/original", "24", "24", "0", "0", "0", "0"] in [
         text.split() for text in capsys.readouterr().out.splitlines()
@@ -290,6 +292,49 @@ def test_unreadable_images_stop_the_run_at_its_end_and_can_be_put_right(tmp_path
     report = go(CountingEncoder(), corpus, folder, out, [make_variant("mix:0.9:seed=1")])
     assert report.sets["images/original"].encoded == 3
     assert everything(out) == everything(tmp_path / "whole.h5")
+
+
+class Watcher(Silent):
+    """Keeps the tasks it was told of: label, total, unit, worked on, passed over."""
+
+    def __init__(self) -> None:
+        self.tasks: list[list[Any]] = []
+
+    @contextmanager
+    def task(self, label: str, total: int, unit: str) -> Iterator[Advance]:
+        told = [label, total, unit, 0, 0]
+        self.tasks.append(told)
+
+        def advance(done: int, passed_over: int = 0) -> None:
+            told[3] += done
+            told[4] += passed_over
+
+        yield advance
+
+
+def test_progress_tells_work_from_what_took_none(tmp_path: Path) -> None:
+    folder, watcher = tmp_path / "images", Watcher()
+    corpus = make_corpus(folder)
+    spoil(folder)
+    report = go(
+        CountingEncoder(),
+        corpus,
+        folder,
+        tmp_path / "s.h5",
+        [Shouting()],
+        skip_unreadable=True,
+        progress=watcher,
+        label="early",
+    )
+    unreadable, texts = report.sets["images/original"].skipped, report.forwarded["texts"]
+    assert unreadable == 3
+    assert watcher.tasks == [
+        ["early", 40, "texts", texts, 40 - texts],
+        ["early", 10, "images", 10 - unreadable, unreadable],
+    ]
+    again = Watcher()
+    go(CountingEncoder(), corpus, folder, tmp_path / "s.h5", [Shouting()], progress=again)
+    assert again.tasks == []
 
 
 def test_unreadable_images_can_be_left_out(tmp_path: Path) -> None:
