@@ -23,7 +23,7 @@ from typing import Any
 from engine.errors import InputError
 from engine.evaluate.names import safe_name
 from engine.evaluate.run_file_checks import check_options, check_places, read_corpora, read_sizes
-from engine.evaluate.run_file_entries import read_checkpoints, read_variants
+from engine.evaluate.run_file_entries import read_checkpoints, read_influence, read_variants
 from engine.evaluate.run_options import Options, RunDocument, RunFile, model_of
 from engine.evaluate.yaml_document import Document
 
@@ -49,10 +49,12 @@ def load_run_files(path: str | Path) -> tuple[RunFile, ...]:
     folder = document.file.resolve().parent
     check_options(written, document)
     check_places(written, document, folder)
+    variants = read_variants(written, document, folder)
     shared = {name: getattr(written, name) for name in Options.model_fields} | {
         "relevance": None if written.relevance is None else folder / written.relevance,
         "checkpoints": read_checkpoints(written, document, folder),
-        "variants": read_variants(written, document, folder),
+        "variants": variants,
+        "influence": read_influence(written, document, folder, variants),
         "distractors": read_sizes(written, document),
     }
     stores, out = folder / written.stores, folder / written.out
@@ -77,5 +79,7 @@ def spell_out(data: dict[str, Any]) -> None:
     for one in data["checkpoints"] if isinstance(data.get("checkpoints"), list) else ():
         if not isinstance(one.get("model", []), list):
             one["model"] = [one["model"]]
+    if isinstance(data.get("influence"), str):
+        data["influence"] = [data["influence"]]
     if isinstance(data.get("distractors"), list):
         data["distractors"] = [str(one) if type(one) is int else one for one in data["distractors"]]

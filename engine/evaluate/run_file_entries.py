@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.corpus.shape import shorten
+from engine.encoders.influence import open_influence
 from engine.encoders.preprocess import parse_preprocess
 from engine.encoders.registry import FILE_FAMILIES, check_family, parse_spec
 from engine.errors import InputError
@@ -18,7 +19,8 @@ from engine.evaluate.run_file_checks import RELATIVE
 from engine.evaluate.run_options import CheckpointSpec, RunDocument, VariantEntry
 from engine.evaluate.sets import direction_of
 from engine.evaluate.yaml_document import Document, Place
-from engine.variants.registry import make_variant, variant_families
+from engine.variants.influence import bind_influence
+from engine.variants.registry import Family, make_variant, spec_parts, variant_families
 from engine.variants.variant import Variant
 
 OPEN_CLIP = "open_clip"
@@ -243,10 +245,45 @@ def files_of_variant(variant: Variant) -> list[Path]:
 
 
 def resolve_variant(spec: str, folder: Path) -> str:
-    """The file of a variant whose one parameter is a path (``rococo:FILE``), absolute."""
+    """A variant's spec with the files in it absolute (``rococo:FILE``, ``concepts=FILE``)."""
     name, _, rest = spec.partition(":")
     family = variant_families().get(name)
-    return f"{name}:{folder / rest}" if family is not None and family.whole_rest and rest else spec
+    if family is None or not rest:
+        return spec
+    if family.whole_rest:
+        return f"{name}:{folder / rest}"
+    return ":".join([name, *(resolve_part(part, family, folder) for part in spec_parts(rest, family))])
+
+
+def resolve_part(part: str, family: Family, folder: Path) -> str:
+    """One parameter of a spec, absolute where it is a path; `make_variant` says what is wrong with it."""
+    key, _, value = part.partition("=")
+    parameter = next((one for one in family.parameters if one.is_file and one.name == key), None)
+    if parameter is None:
+        return part
+    try:
+        is_path = isinstance(parameter.parse(value), Path)
+    except ValueError:
+        return part
+    return f"{key}={folder / value}" if is_path else part
+
+
+def read_influence(
+    written: RunDocument, document: Document, folder: Path, variants: Sequence[str]
+) -> tuple[str, ...]:
+    """Specs of the encoders that vote on words, paths absolute.
+
+    Raises `InputError` for what is no spec or not there, a model that is there twice, and when encoders are
+    missing for a variant, or there and needed by none.
+    """
+    models: list[str] = []
+    for number, model in enumerate(written.influence):
+        with document.placing(("influence", number)):
+            models += [spec for spec, _ in models_of(model, folder)]
+    with document.placing(("influence",)):
+        influence = open_influence(models) if models else None  # nothing is opened before it is used
+        bind_influence([make_variant(spec) for spec in variants], influence)
+    return tuple(models)
 
 
 def takes_seed(spec: str) -> bool:

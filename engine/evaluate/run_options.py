@@ -80,7 +80,8 @@ class Options(Record):
     (0: none). `stores` is the folder of the stores, one a checkpoint, `out` that of the results.
     `memory_limit`, such as 1.5GiB, is for searches. `distractor_set` names that of the stores' distractor
     sets that is used; `ranked` adds the metrics of `engine.evaluate.ranked_metrics`, `relevance` is the store
-    whose cosines they take.
+    whose cosines they take. `influence` are the specs of the encoders that vote where a variant chooses words
+    by embedding influence.
     """
 
     stores: FilePath
@@ -97,6 +98,7 @@ class Options(Record):
     ranked: bool = False
     relevance: FilePath | None = None
     seed: Seed = 0
+    influence: tuple[Text, ...] = ()
     skip_unreadable: bool = False
     resamples: Annotated[int, Field(ge=0, le=MOST_RESAMPLES)] = DEFAULT_RESAMPLES
 

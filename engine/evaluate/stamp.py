@@ -112,6 +112,7 @@ class Inputs:
             "corpus": self.corpus.fingerprint,
             "images": hashed(images),
             "variants": json.dumps([variant_state(one) for one in self.variants]),
+            "influence": json.dumps([model_state(one) for one in self.run_file.influence]),
             "precision": self.precision,
             "skip_unreadable": str(self.run_file.skip_unreadable),
         }
@@ -128,7 +129,7 @@ class Inputs:
         """The inputs of a checkpoint's stamp, as they are now."""
         return {
             "model": checkpoint.model,
-            "weights": hashed(file_state(file) for file in weight_files(checkpoint.model)),
+            "weights": model_state(checkpoint.model),
             "preprocess": str(checkpoint.preprocess),
             **self.shared,
         }
@@ -202,6 +203,11 @@ def hashed(states: Iterable[str]) -> str:
     for state in states:
         digest.update(state.encode(errors="surrogateescape") + b"\n")
     return digest.hexdigest()
+
+
+def model_state(model: str) -> str:
+    """The states of the files of a model, as one SHA-256 (hex)."""
+    return hashed(file_state(file) for file in weight_files(model))
 
 
 def weight_files(model: str) -> list[Path]:

@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 
 from engine.corpus.read import read_corpus
+from engine.encoders.influence import open_influence
 from engine.encoders.registry import check_model
 from engine.errors import InputError, ItrstressError, naming
 from engine.evaluate.checkpoint_sweep import CheckpointSweep
@@ -25,6 +26,7 @@ from engine.outputs.atomic import make_folder
 from engine.outputs.place import check_output_folder
 from engine.progress import Progress, Silent
 from engine.store.reader import open_store
+from engine.variants.influence import bind_influence
 from engine.variants.registry import make_variant
 from indexes.errors import SearchInputError
 from indexes.registry import check_backend
@@ -114,7 +116,7 @@ class Sweep:
     ) -> None:
         self.run_file, self.progress = run_file, progress or Silent()
         check_backend(run_file.backend)
-        self.inputs = read_inputs(run_file)
+        self.inputs = read_inputs(run_file, self.progress)
         self.checkpoints = [
             CheckpointSweep(self.inputs, one, self.progress, force, command) for one in run_file.checkpoints
         ]
@@ -177,10 +179,17 @@ def let_go(error: BaseException) -> None:
             let_go(before)
 
 
-def read_inputs(run_file: RunFile) -> Inputs:
+def read_inputs(run_file: RunFile, progress: Progress) -> Inputs:
     """The corpus and the variants. Raises `InputError`."""
     source = run_file.corpus
     corpus = read_corpus(
         source.path, reader=source.reader, split=source.split, normalisation=source.normalisation
     )
-    return Inputs(run_file, corpus, [make_variant(spec) for spec in run_file.variants])
+    influence = None
+    if run_file.influence:
+        named = {one.model: one.preprocess for one in run_file.checkpoints}
+        influence = open_influence(
+            run_file.influence, device=run_file.device, preprocess=named, progress=progress
+        )
+    variants = bind_influence([make_variant(spec) for spec in run_file.variants], influence)
+    return Inputs(run_file, corpus, variants)
