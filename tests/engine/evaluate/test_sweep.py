@@ -18,7 +18,6 @@ from engine.cli.main import run
 from engine.encoders import registry
 from engine.errors import InputError
 from engine.evaluate import checkpoint_sweep
-from engine.evaluate.progress import TasksInTurn
 from engine.evaluate.results import Results, read_results
 from engine.evaluate.run_file import load_run_file
 from engine.evaluate.stages import embedded
@@ -477,35 +476,3 @@ def test_only_the_variants_of_the_run_file_are_evaluated(
     assert [run.variant for run in results[0].runs] == [None, None, "mix:0.9:seed=5"]
     with open_store(folder / "stores" / "early.h5") as store:
         assert "rococo:corpus" in {info.name for info in store.sets}
-
-
-def test_embedding_is_told_as_one_task_after_the_other() -> None:
-    told: list[tuple[str, int]] = []
-
-    class Watcher:
-        def task(self, label: str, total: int, unit: str) -> Any:
-            class Task:
-                def __enter__(self) -> Any:
-                    told.append((f"begin {unit}", total))
-                    return lambda done: told.append((unit, done))
-
-                def __exit__(self, *error: object) -> None:
-                    told.append((f"end {unit}", total))
-
-            return Task()
-
-        def note(self, line: str) -> None: ...
-
-    with TasksInTurn(Watcher(), "early") as progress:
-        progress("texts", 3, 4)
-        progress("texts", 4, 4)
-        progress("images", 2, 2)
-    assert told == [
-        ("begin texts", 4),
-        ("texts", 3),
-        ("texts", 1),
-        ("end texts", 4),
-        ("begin images", 2),
-        ("images", 2),
-        ("end images", 2),
-    ]
