@@ -203,7 +203,7 @@ def name_from(path: Path) -> str:
 @click.argument("store_file", metavar="STORE.h5", type=PATH)
 def list_command(store_file: Path) -> None:
     """List the distractor sets of STORE.h5, damaged ones and those of another checkpoint named as such."""
-    from engine.cli.store import print_whole
+    from engine.report.console import print_whole
     from engine.store.distractors import list_sets
     from engine.store.reader import open_store
 

@@ -34,6 +34,7 @@ def inspect_command(path: Path, verify: bool) -> None:
 
     Ends with exit code 2 when anything in it is damaged, after showing what is still good.
     """
+    from engine.report.console import print_whole
     from engine.store import open_store
 
     with open_store(path, tolerant=True) as store:
@@ -55,17 +56,6 @@ def missing_originals(store: Store) -> list[str]:
     labels = [f"{modality}/{ORIGINAL}" for modality in MODALITIES]
     there = {info.label for info in store.sets} | set(store.damage)
     return [label for label in labels if label not in there]
-
-
-def print_whole(table: Table) -> None:
-    """The table as wide as it is: a narrow terminal breaks lines, no cell is cut."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    console.width = max(
-        console.width, console.measure(table, options=console.options.update(width=1000)).maximum
-    )
-    console.print(table)
 
 
 def damaged_rows(store: Store, info: SetInfo) -> int:
