@@ -11,14 +11,26 @@ import click
 
 from engine.cli.command_line import command_line
 from engine.cli.paths import PATH
+from engine.errors import InputError
 
 if TYPE_CHECKING:
     from engine.evaluate.results import Results
 
 
 @click.command("sweep")
-@click.argument("run_file", type=PATH, metavar="RUN.yaml")
-@click.option("--force", is_flag=True, help="Replace stores and results that are of something else.")
+@click.argument("run_file", required=False, type=PATH, metavar="[RUN.yaml]")
+@click.option(
+    "--init",
+    "init",
+    is_flag=False,
+    flag_value="run.yaml",
+    type=PATH,
+    metavar="[FILE]",
+    help="Write a run file to begin with, every option explained, and stop. Default: run.yaml.",
+)
+@click.option(
+    "--force", is_flag=True, help="Replace stores and results that are of something else; with --init, FILE."
+)
 @click.option(
     "--check",
     is_flag=True,
@@ -26,7 +38,9 @@ if TYPE_CHECKING:
 )
 @click.option("--intervals", is_flag=True, help="Show the 95% intervals in the table, however narrow.")
 @click.pass_context
-def command(ctx: click.Context, run_file: Path, force: bool, check: bool, intervals: bool) -> None:
+def command(
+    ctx: click.Context, run_file: Path | None, init: Path | None, force: bool, check: bool, intervals: bool
+) -> None:
     """Embed what is missing, evaluate what is not finished, and print all checkpoints side by side.
 
     Finished runs are not repeated; a sweep that was interrupted or killed goes on where it was. Where no
@@ -35,14 +49,18 @@ def command(ctx: click.Context, run_file: Path, force: bool, check: bool, interv
     that failed was input.
 
     \b
-    RUN.yaml, paths relative to it:
-      checkpoints: ["open_clip:ViT-B-32:openai", {model: "open_clip:local-dir:last", name: last}]
+    RUN.yaml, paths relative to it (--init writes one with every option):
+      checkpoints: ["open_clip:ViT-B-32:openai", "open_clip:ViT-B-32:runs/*/epoch_*.pt"]
       corpus: {path: dataset_coco.json, images: val2014}
-      variants: ["mix:0.9:seed=1"]
-      directions: [i2t, t2i]
+      variants: [same_concept, {name: "mix:0.9", seeds: [1, 2, 3]}]
       stores: stores
       out: results
     """
+    if (run_file is None) == (init is None):
+        raise InputError("name the run file to run, or --init to write one: itrstress sweep RUN.yaml")
+    if run_file is None:
+        write_template(init, force)
+        return
     from engine.evaluate.run_file import load_run_files
     from engine.evaluate.sweep import Sweep, SweepError, join_failures
     from engine.report.console import ConsoleProgress
@@ -71,6 +89,16 @@ def command(ctx: click.Context, run_file: Path, force: bool, check: bool, interv
         for one in others if ctx.find_root().params.get("debug") else ():
             traceback.print_exception(one)
         raise join_failures(failed) from last
+
+
+def write_template(init: Path | None, force: bool) -> None:
+    """Write the run file to begin with. Raises `InputError` for a file that is there."""
+    from engine.cli.output import output_file, write_file
+    from engine.evaluate.run_template import TEMPLATE
+
+    place = output_file(init, force=force, option="--init")
+    assert place is not None
+    write_file(place, TEMPLATE.encode())
 
 
 def show(results: Sequence[Results], intervals: bool) -> None:
