@@ -250,6 +250,11 @@ class DirectionSearch:
                 self.tabulate(found, before, after, distractors),
             )
 
+    @property
+    def fakes(self) -> Items | None:
+        """The items in the gallery, of the variant that was run last."""
+        return None if self._found is None else self._found[1].fakes
+
     def find(self, variant: str | None, watch: Stopwatch) -> Found:
         """Search what a variant needs, beside what was searched before."""
         if variant is None:

@@ -32,9 +32,10 @@ CHANGED_RATE = "changed_rate"
 RSUM_BOTH = "rsum_both_directions"
 RANK_METRICS = (*RECALL.values(), MEDIAN_RANK, MEAN_RANK, RSUM)
 QUERIES_DOWN, QUERIES_UP, QUERIES_SAME = QUERY_MOVES = ("queries_down", "queries_up", "queries_same")
+FOOLED_BLIND = "incorrect_without_query"
 EXTENDED_RECALL_1, R_PRECISION, MAP_AT_R = EXTENDED = ("extended_recall@1", "r_precision", "map@r")
 # beyond those that every run has
-ADDED = (*QUERY_MOVES, *SET_RECALL.values(), SET_RSUM, DCG, *EXTENDED)
+ADDED = (*QUERY_MOVES, FOOLED_BLIND, *SET_RECALL.values(), SET_RSUM, DCG, *EXTENDED)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.errors import InputError
 from engine.evaluate.bootstrap import DEFAULT_RESAMPLING, Resampling, with_statistics
+from engine.evaluate.controls import without_query
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.distractors import NO_DISTRACTORS, DistractorChoice, open_distractors
 from engine.evaluate.extra_positives import ExtraPositives
@@ -27,7 +28,7 @@ from engine.store.reader import Store
 from engine.store.schema import ORIGINAL
 from indexes.memory import MemoryLimit
 
-LISTS, STATISTICS, WRITE = "lists", "statistics", "write"
+LISTS, CONTROLS, STATISTICS, WRITE = "lists", "controls", "statistics", "write"
 
 
 def execute(
@@ -46,9 +47,12 @@ def execute(
     watch = Stopwatch()
     run, table = search.run(variant, watch, distractors)
     more: dict[str, Values] = {}
+    if search.fakes is not None and run.stage is None:  # only embeddings have a mean
+        with watch.stage(CONTROLS):
+            more |= without_query(search.queries, search.gallery, search.fakes)
     if ranked is not None:
         with watch.stage(LISTS):
-            more = ranked.columns(search, variant)
+            more |= ranked.columns(search, variant)
         run = run.model_copy(update={"relevance": ranked.relevance})
     if positives is not None:
         with watch.stage(LISTS):

@@ -27,6 +27,7 @@ BASE_HIT = {k: f"base_hit@{k}" for k in metrics.CUTOFFS}
 DOWN, UP = "down", "up"
 SET_HIT = {k: f"set_hit@{k}" for k in metrics.CUTOFFS}
 DCG_GAIN = "dcg"
+BLIND_ASKED, BLIND_FOOLED = "blind_asked", "blind_fooled"
 ASKED, FIRST_FITS, R_PRECISE, AVERAGE_PRECISION = "asked", "first_fits", "r_precise", "average_precision"
 NO_COLUMNS: Mapping[str, Values] = {}
 SAME_VALUE = 1e-9  # sums of hits that differ by less are equal but for rounding
@@ -72,6 +73,7 @@ FORMULAS: Mapping[str, Formula] = {
     metrics.EXTENDED_RECALL_1: Formula((FIRST_FITS, ASKED), share),
     metrics.R_PRECISION: Formula((R_PRECISE, ASKED), share),
     metrics.MAP_AT_R: Formula((AVERAGE_PRECISION, ASKED), share),
+    metrics.FOOLED_BLIND: Formula((BLIND_FOOLED, BLIND_ASKED), share),
     metrics.QUERIES_DOWN: Formula((DOWN,), scaled),
     metrics.QUERIES_UP: Formula((UP,), scaled),
     metrics.QUERIES_SAME: Formula((DOWN, UP), lambda down, up: scaled(1.0 - down - up)),

@@ -263,6 +263,7 @@ MORE_COLUMNS: Mapping[str, Column] = {
         (metrics.QUERIES_DOWN, "down", 1),
         (metrics.QUERIES_SAME, "same", 1),
         (metrics.QUERIES_UP, "up", 1),
+        (metrics.FOOLED_BLIND, "w/o query", 1),
         *((key, f"set R@{k}", 1) for k, key in metrics.SET_RECALL.items()),
         (metrics.DCG, "DCG@10", 3),
         (metrics.EXTENDED_RECALL_1, "ext R@1", 1),
@@ -272,6 +273,10 @@ MORE_COLUMNS: Mapping[str, Column] = {
 }
 HOW_TO_READ_ADDED: Mapping[tuple[str, ...], str] = {
     metrics.QUERY_MOVES: "down/same/up: % of queries whose hits at 1, 5 and 10 fell, stayed, rose.",
+    (
+        metrics.FOOLED_BLIND,
+    ): "w/o query: % of queries whose own fake beats their own originals by its score with "
+    "the mean query; about 50 where fakes look like originals.",
     (*metrics.SET_RECALL.values(), metrics.DCG): "set R@k: % of min(positives, k) within k. "
     "DCG@10: relevance 1 for a positive, else the cosine; 4.544 at most.",
     metrics.EXTENDED: "ext R@1, R-P, mAP@R: against the positives of --positives, in %.",
