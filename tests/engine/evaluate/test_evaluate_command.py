@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from engine.cli import main
-from engine.evaluate import direction
-from engine.evaluate.bootstrap import DEFAULT_RESAMPLES
+from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, MOST_RESAMPLES
 from engine.evaluate.results import read_results
+from engine.evaluate.stages import embedded
 from engine.evaluate.ties import POLICIES
 from indexes.registry import BACKENDS
 
@@ -120,7 +120,7 @@ def test_an_interrupt_leaves_nothing(
     def interrupted(*args: Any, **options: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(direction, "search_variant", interrupted)
+    monkeypatch.setattr(embedded, "search_variant", interrupted)
     code, _, err = evaluate(store_file, "--out", tmp_path / "out")
     assert code == 130
     assert "interrupted" in err
@@ -136,7 +136,7 @@ def test_a_store_without_variants_says_so(
     assert evaluate(store)[0] == 0
     code, _, err = evaluate(store, "--variant", "mix:0.9")
     assert code == 2
-    assert "holds no variant 'mix:0.9', it holds none; add it with `itrstress embed --variant mix:0.9`" in err
+    assert "holds no variant 'mix:0.9:seed=0', it holds none; add it with `itrstress embed --variant mix:0.9:" in err
 
 
 def test_a_variant_that_changes_nothing_is_an_error(
@@ -199,7 +199,7 @@ def test_the_help_names_every_policy_and_backend(evaluate: Evaluate) -> None:
     assert code == 0
     assert ", ".join(POLICIES) in words
     assert ", ".join(BACKENDS) in words.replace("- ", "-")
-    assert f"[default: {DEFAULT_RESAMPLES}; x>=0]" in words
+    assert f"[default: {DEFAULT_RESAMPLES}; 0<=x<={MOST_RESAMPLES}]" in words
 
 
 def test_more_resamples_than_can_matter_are_refused(tmp_path: Path, evaluate: Evaluate) -> None:
