@@ -17,6 +17,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from engine.cli import doctor_precision
 from engine.report.console import table_console
 
 GIB = 2**30
@@ -161,13 +162,15 @@ def examine(folder: Path) -> list[Finding]:
     return [finding for check in checks for finding in check()]
 
 
-@click.command("doctor")
+@click.group("doctor", invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Check this machine: versions, GPU, FAISS, BLAS kernel, spaCy, disk.
 
     Exit code 1 when something is wrong; a note can be lived with.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     findings = examine(Path.cwd())
     styles = {State.GOOD: "green", State.NOTE: "yellow", State.WRONG: "bold red"}
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -182,3 +185,6 @@ def command(ctx: click.Context) -> None:
     table_console().print(table)
     if any(finding.state is State.WRONG for finding in findings):
         ctx.exit(1)
+
+
+command.add_command(doctor_precision.command)

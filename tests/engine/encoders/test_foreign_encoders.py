@@ -119,7 +119,14 @@ def test_an_installed_plug_in_fills_a_store_by_its_spec(installed_plugin: Path, 
 
 def test_errors_of_a_plug_in_are_one_line(installed_plugin: Path, tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text("[]")
-    wanted = ("--corpus", str(tmp_path / "c.json"), "--images", str(tmp_path), "--out", str(tmp_path / "x.h5"))
+    wanted = (
+        "--corpus",
+        str(tmp_path / "c.json"),
+        "--images",
+        str(tmp_path),
+        "--out",
+        str(tmp_path / "x.h5"),
+    )
     for spec, words in (("colours:cmyk", "expected colours:rgb"), ("colors:rgb", "did you mean 'colours'?")):
         done = itrstress(installed_plugin, "models", "describe", spec)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -113,9 +113,7 @@ def test_a_model_that_is_more_than_two_towers_is_refused(
         (json.dumps([{**OLD, "path": None}]), "the path of the model is None"),
     ],
 )
-def test_a_list_of_modules_that_is_none_is_named(
-    make: Callable[..., Path], content: str, words: str
-) -> None:
+def test_a_list_of_modules_that_is_none_is_named(make: Callable[..., Path], content: str, words: str) -> None:
     folder = make(OLD)
     (folder / "modules.json").write_text(content)
     message = line(lambda: open_encoder(f"sentence_transformers:{folder}"))
