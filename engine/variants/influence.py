@@ -25,6 +25,7 @@ from engine.errors import InputError
 from engine.progress import Progress, Silent
 from engine.stopwatch import Stopwatch
 from engine.variants.deletion import without_word
+from engine.variants.influence_cache import cache_file, read_cached, write_cached
 from engine.variants.nouns import Noun
 from engine.variants.variant import Variant
 
@@ -73,11 +74,12 @@ class Measured:
 
     def describe(self) -> str:
         """One line: how many texts, how often each was asked for, and where the time went."""
-        total, inside = self.seconds["total"], self.seconds.get("encode", 0.0)
+        total, inside = self.seconds["total"], self.seconds.get("encode")
+        spent = "from the cache" if inside is None else f"{inside / total:.0%} of it inside the encoders"
         return (
             f"influence of {sum(map(len, self.scores)):,} words by {len(self.encoders)} encoder(s): "
-            f"{self.distinct:,} texts encoded for {self.asked:,} asked for ({self.deduplication:.2f} each); "
-            f"{total:.1f} s, {inside / total:.0%} of it inside the encoders"
+            f"{self.asked:,} texts asked for, {self.distinct:,} of them different "
+            f"({self.deduplication:.2f} each); {total:.1f} s, {spent}"
         )
 
     @property
@@ -122,16 +124,17 @@ class Influence:
     def measure(self, texts: Sequence[str], candidates: Sequence[Sequence[Noun]]) -> Measured:
         """The influence of every candidate word on its text; `candidates` has one sequence a text.
 
-        The same texts and words are measured once, so that all variants of a corpus share it. Raises
-        `InputError` for encoders that cannot be opened, or are the same.
+        The same texts and words are measured once, so that all variants of a corpus share it, and later
+        processes where there is a cache (`engine.variants.influence_cache`). Raises `InputError` for encoders
+        that cannot be opened, or are the same.
         """
         places = [[(noun.start, noun.end) for noun in nouns] for nouns in candidates]
         key = hashlib.sha256(json.dumps([list(texts), places]).encode()).hexdigest()
         if key not in self._measured:
-            self._measured[key] = self._measure(texts, candidates)
+            self._measured[key] = self._measure(texts, candidates, key)
         return self._measured[key]
 
-    def _measure(self, texts: Sequence[str], candidates: Sequence[Sequence[Noun]]) -> Measured:
+    def _measure(self, texts: Sequence[str], candidates: Sequence[Sequence[Noun]], key: str) -> Measured:
         clock = Stopwatch()
         probes = [
             [without_word(text, noun) for noun in nouns]
@@ -145,17 +148,21 @@ class Influence:
         cut = np.array([row[probe] for _, found in needed for probe in found], dtype=np.int64)
         table = np.empty((len(whole), len(self.models)))
         identities: list[tuple[str, str]] = []
-        for number, rows in enumerate(self._encoded(distinct, identities, clock)):
-            table[:, number] = influences(rows, whole, cut)
+        for number, encoder in enumerate(self._opened(identities, clock)):
+            file = cache_file(encoder.fingerprint, f"{DIGITS} {BLOCK} {key}")
+            known = read_cached(file, len(whole))
+            if known is None:
+                label = f"influence {number + 1}/{len(self.models)}"
+                known = influences(self._encoded(encoder, distinct, label, clock), whole, cut)
+                write_cached(file, known)
+            table[:, number] = known
         ends = np.cumsum([len(found) for found in probes])
         scores = tuple(np.split(table, ends[:-1])) if len(ends) else ()
         return Measured(tuple(identities), scores, asked, len(distinct), clock.timings())
 
-    def _encoded(
-        self, texts: Sequence[str], identities: list[tuple[str, str]], clock: Stopwatch
-    ) -> Iterator[Rows]:
-        """The rows [texts, dim] of every model, one at a time; fills `identities`."""
-        for number, model in enumerate(self.models, 1):
+    def _opened(self, identities: list[tuple[str, str]], clock: Stopwatch) -> Iterator[TextEncoder]:
+        """The encoder of every model, one at a time; fills `identities`. Raises `InputError` for twins."""
+        for model in self.models:
             with clock.stage("open"):
                 encoder = self._open_encoder(model)
             same = next((spec for spec, print_ in identities if print_ == encoder.fingerprint), None)
@@ -164,15 +171,21 @@ class Influence:
                     f"influence: {same} and {model} are the same encoder; every encoder has one vote"
                 )
             identities.append((model, encoder.fingerprint))
-            label = f"influence {number}/{len(self.models)}"
-            blocks = []
-            with self._progress.task(label, len(texts), "texts") as advance:
-                for start in range(0, len(texts), BLOCK):
-                    block = texts[start : start + BLOCK]
-                    with clock.stage("encode"):
-                        blocks.append(encoder.encode_texts(block))
-                    advance(len(block))
-            yield np.concatenate(blocks) if blocks else np.empty((0, 1), dtype=np.float32)
+            yield encoder
+
+    def _encoded(self, encoder: TextEncoder, texts: Sequence[str], label: str, clock: Stopwatch) -> Rows:
+        """The rows [texts, dim] of the texts."""
+        rows = np.empty((0, 1), dtype=np.float32)
+        with self._progress.task(label, len(texts), "texts") as advance:
+            for start in range(0, len(texts), BLOCK):
+                block = texts[start : start + BLOCK]
+                with clock.stage("encode"):
+                    found = encoder.encode_texts(block)
+                if not start:
+                    rows = np.empty((len(texts), found.shape[1]), dtype=np.float32)
+                rows[start : start + len(block)] = found
+                advance(len(block))
+        return rows
 
 
 def by_length(text: str) -> tuple[int, str]:

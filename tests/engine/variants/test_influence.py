@@ -220,3 +220,38 @@ def test_agreement_of_no_caption_and_of_one_encoder(make_influence, make_corpus)
         {"candidates": [{"votes": 9, "ei": [1]}]},
     ]
     assert recorded_agreement([*odd, {"candidates": [3]}, {}]) is None
+
+
+def test_the_next_process_reads_influences_from_the_cache(make_influence, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("ITRSTRESS_CACHE", str(tmp_path / "cache"))
+    nouns = nouns_of(TEXTS)
+    candidates = [nouns[text] for text in TEXTS]
+    first, opened = make_influence("bag:a", "bag:b")
+    measured = first.measure(TEXTS, candidates)
+    assert all(encoder.given for encoder in opened.values())
+    again, opened = make_influence("bag:a", "bag:b")
+    found = again.measure(TEXTS, candidates)
+    assert not any(encoder.given for encoder in opened.values())
+    assert [one.tolist() for one in found.scores] == [one.tolist() for one in measured.scores]
+    assert found.encoders == measured.encoders
+    assert "from the cache" in found.describe()
+    assert "inside the encoders" in measured.describe()
+    other, opened = make_influence("bag:c")  # another encoder has files of its own
+    other.measure(TEXTS, candidates)
+    assert opened["bag:c"].given
+    other, opened = make_influence("bag:a")  # and so have other words
+    other.measure(TEXTS[:2], candidates[:2])
+    assert opened["bag:a"].given
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-1] + b"x", lambda data: b""])
+def test_a_damaged_cache_is_named_and_not_used(make_influence, tmp_path, monkeypatch, damage) -> None:
+    monkeypatch.setenv("ITRSTRESS_CACHE", str(tmp_path))
+    candidates = [nouns_of(TEXTS)[text] for text in TEXTS]
+    make_influence()[0].measure(TEXTS, candidates)
+    (file,) = (tmp_path / "influence").iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(
+        InputError, match=rf"{file}: the cached influences cannot be used .*; remove the file"
+    ):
+        make_influence()[0].measure(TEXTS, candidates)
