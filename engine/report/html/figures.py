@@ -321,7 +321,12 @@ def points_of(entries: Sequence[Entry], x: Callable[[Entry], X]) -> tuple[Point,
     for entry in entries:
         values = {metric: value_of(entry, metric) for metric in CURVE_METRICS}
         points.append(Point(x(entry), {name: one for name, one in values.items() if one is not None}))
-    return tuple(sorted(points, key=lambda one: natural_key(str(one.x))))
+    return tuple(sorted(points, key=place_of))
+
+
+def place_of(point: Point) -> tuple[float, tuple[tuple[int, int, str], ...]]:
+    """Orders points by their number, or by their name where that is what they have."""
+    return (0.0, natural_key(point.x)) if isinstance(point.x, str) else (point.x, ())
 
 
 FIGURES: tuple[Callable[[Sequence[Entry]], Figure], ...] = (

@@ -28,8 +28,8 @@
     return element;
   };
   const byId = (id) => document.getElementById(id);
-  const shownNumber = (value, digits = 1) =>
-    value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const formats = [0, 1].map((digits) => new Intl.NumberFormat("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+  const shownNumber = (value, digits = 1) => formats[digits].format(value);
   const shownValue = (value) => {
     if (!value) return "–";
     const bounds = value[1] === null ? "" : ` [${shownNumber(value[1])}, ${shownNumber(value[2])}]`;
@@ -365,7 +365,9 @@
   const paint = () => { updateChips(); if (plotly !== null) drawAll(); };
 
   const unpack = async (id) => {
-    const packed = Uint8Array.from(atob(byId(id).textContent.trim()), (letter) => letter.charCodeAt(0));
+    const letters = atob(byId(id).textContent.trim());
+    const packed = new Uint8Array(letters.length);
+    for (let place = 0; place < letters.length; place += 1) packed[place] = letters.charCodeAt(place);
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Response(stream).text();
   };
@@ -383,6 +385,14 @@
       for (const entry of entries) if (entry.isIntersecting) { prepareAny(entry.target); watcher.unobserve(entry.target); }
     }, { rootMargin: "400px" });
     holders.forEach((holder) => watcher.observe(holder));
+  };
+  // what is not in view is drawn when there is nothing else to do, so that links find their places
+  const drawRest = () => {
+    const next = holders.find((holder) => !drawn.has(holder));
+    if (plotly === null) return;
+    if (next === undefined) { root.dataset.drawn = "true"; return; }
+    prepareAny(next);
+    setTimeout(drawRest, 30);
   };
 
   addEventListener("beforeprint", () => { printing = true; holders.forEach(prepareAny); drawAll(); });
@@ -530,5 +540,5 @@
 
   updateChips();
   filterTable();
-  requestAnimationFrame(() => setTimeout(() => loadPlotly().then(() => { root.dataset.ready = "true"; }, (error) => { sayWhyNot(error); throw error; }), 0));
+  requestAnimationFrame(() => setTimeout(() => loadPlotly().then(() => { root.dataset.ready = "true"; setTimeout(drawRest, 100); }, (error) => { sayWhyNot(error); throw error; }), 0));
 })();

@@ -1,0 +1,138 @@
+"""The figures as data: orders, intervals, and what cannot be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from engine.report.html.figures import (
+    before_of,
+    checkpoints_figure,
+    distractors_figure,
+    levels_figure,
+    natural_key,
+    split_variant,
+    trade_off_figure,
+    value_of,
+    words_figure,
+)
+from engine.report.leaderboard import Entry
+
+
+def entry(checkpoint: str, variant: str | None, recall: float, **more: Any) -> Entry:
+    fields: dict[str, Any] = {
+        "checkpoint": checkpoint,
+        "spec": "fake",
+        "direction": "i2t",
+        "variant": variant,
+        "seeds": (),
+        "runs": 1,
+        "queries": 10,
+        "originals": 20,
+        "distractors": 0,
+        "values": {"recall@1": recall},
+        "deviations": {},
+        "intervals": {},
+        "base": {} if variant is None else {"recall@1": 60.0},
+    }
+    return Entry(**{**fields, **more})
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["step-2", "step-10", "step-100"],
+        ["a1b2", "a1b10", "a2b1"],
+        ["0", "epoch", "epoch 1", "epoch 02", "Epoch 3"],
+        ["x", "x²"],
+    ],
+)
+def test_names_are_ordered_as_people_count(names: list[str]) -> None:
+    for shuffled in permutations(names):
+        assert sorted(shuffled, key=natural_key) == names
+
+
+@pytest.mark.parametrize(
+    ("variant", "parts"),
+    [
+        ("mix:0.9", ("mix", 0.9, ())),
+        ("mix:.9:mode=paper", ("mix", 0.9, ("mode=paper",))),
+        ("substitute:3", ("substitute", 3.0, ())),
+        ("same_concept", ("same_concept", None, ())),
+        ("rococo:1.json", ("rococo", None, ("1.json",))),
+        (None, ("", None, ())),
+    ],
+)
+def test_the_number_of_a_variant(variant: str | None, parts: Any) -> None:
+    assert split_variant(variant) == parts
+
+
+def test_before_has_the_interval_of_the_run_without_variant_where_it_is_the_same_value() -> None:
+    base = entry("a", None, 60.0, intervals={"recall@1": (55.0, 65.0)})
+    attacked = entry("a", "mix:0.9", 40.0)
+    assert before_of(attacked, [base, attacked]) == (60.0, 55.0, 65.0)
+    fewer = entry("a", "typo", 40.0, base={"recall@1": 61.0})
+    assert before_of(fewer, [base, fewer]) == (61.0, None, None)
+    crowd = entry("a", "mix:0.9", 40.0, distractors=5)
+    assert before_of(crowd, [base, crowd]) == (60.0, None, None)
+
+
+def test_seeds_have_their_deviation_for_bounds() -> None:
+    seeds = entry("a", "mix:0.9", 40.0, runs=3, deviations={"recall@1": 1.5})
+    assert value_of(seeds, "recall@1") == (40.0, 38.5, 41.5)
+    assert value_of(seeds, "drop_rate") is None
+
+
+def lines(entries: Sequence[Entry], make: Any) -> dict[str, list[tuple[Any, float]]]:
+    return {
+        f"{panel.title} {series.name}": [(point.x, point.values["recall@1"][0]) for point in series.points]
+        for panel in make(entries).panels
+        for series in panel.series
+    }
+
+
+def test_levels_are_lines_of_checkpoints_ascending() -> None:
+    entries = [
+        entry("b", "mix:0.9", 1.0),
+        entry("b", "mix:0.85", 2.0),
+        entry("a", "mix:0.9", 3.0),
+        entry("b", "mix:0.9:mode=paper", 4.0),
+        entry("b", "patch:0.9", 5.0),
+        entry("b", "patch:0.9", 6.0, distractors=3),
+    ]
+    assert lines(entries, levels_figure) == {"mix:L b": [(0.85, 2.0), (0.9, 1.0)]}
+    assert levels_figure(entries[:1]).missing
+
+
+def test_words_and_distractors_need_two_numbers() -> None:
+    entries = [
+        *(entry("a", f"substitute:{count}", float(count)) for count in (10, 2)),
+        *(entry("a", None, 90.0 - count, distractors=count) for count in (0, 100)),
+    ]
+    assert lines(entries, words_figure) == {"substitute:N a": [(2.0, 2.0), (10.0, 10.0)]}
+    assert lines(entries, distractors_figure) == {
+        "i2t: images ask for captions a": [(0.0, 90.0), (100.0, -10.0)]
+    }
+    assert words_figure(entries[:1]).missing
+    assert distractors_figure(entries[:3]).missing
+
+
+def test_checkpoints_are_one_axis_in_their_order() -> None:
+    entries = [entry(name, variant, 1.0) for name in ("s10", "s9") for variant in (None, "mix:0.9")]
+    figure = checkpoints_figure(entries)
+    assert figure.ticks == ("s9", "s10")
+    assert [series.name for series in figure.panels[0].series] == ["(none)", "mix:0.9"]
+    assert checkpoints_figure(entries[:2]).missing
+
+
+def test_a_drop_rate_that_is_undefined_is_not_drawn() -> None:
+    nothing = entry(
+        "a", "mix:0.9", 0.0, values={"recall@1": 0.0, "drop_rate": None, "incorrect_recall@1": 9.0}
+    )
+    some = entry("b", "mix:0.9", 1.0, values={"recall@1": 1.0, "drop_rate": 50.0, "incorrect_recall@1": 9.0})
+    (panel,) = trade_off_figure([nothing, some]).panels
+    assert [change.checkpoint for change in panel.changes] == ["b"]
+    assert trade_off_figure([nothing]).missing
