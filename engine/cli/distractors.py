@@ -80,7 +80,7 @@ def add_command(
     """
     from engine.store.distractors import parse_rows
     from engine.store.distractors.sources import kind_of
-    from engine.store.reader import open_store
+    from engine.store.reader import check_embeddings, open_store
 
     rows = None if wanted is None else parse_rows("--rows", wanted)
     kind = kind_of(origin)
@@ -89,6 +89,7 @@ def add_command(
             f"--modality is missing: {origin} does not say whether its rows are captions or images"
         )
     with open_store(store_file) as store:
+        check_embeddings(store)
         for one in MODALITIES if modality is None else (modality,):
             with closing(kind.open(origin, one, store)) as source:
                 chosen = source.rows if rows is None else rows
@@ -125,13 +126,14 @@ def synthesize_command(
     from engine.store.distractors import open_set, parse_rows
     from engine.store.distractors.likeness import likeness
     from engine.store.distractors.synthesize import Synthesizer, imitated_set, moments, recipe
-    from engine.store.reader import open_store
+    from engine.store.reader import check_embeddings, open_store
     from engine.store.schema import COMPLETE
 
     rows = parse_rows("--rows", wanted)
     if rows < 1:
         raise InputError(f"--rows {wanted}: expected at least one")
     with open_store(store_file) as store:
+        check_embeddings(store)
         imitated = imitated_set(store, like)
         info = next(one for one in store.sets if one.label == like)
         name = name or f"like-{name_from(Path(imitated.name))}-seed={seed}"

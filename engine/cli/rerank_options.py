@@ -95,7 +95,9 @@ class RerankOptions:
             return
         from engine.encoders.scorer_registry import open_reranker
         from engine.evaluate.stages.reranking import DEFAULT_K_TEST, open_reranking
+        from engine.store.reader import check_embeddings
 
+        check_embeddings(store)
         batch_size = self.batch_size or DEFAULT_BATCH_SIZE
         reranker = open_reranker(
             self.rerank,

@@ -24,7 +24,7 @@ from engine.evaluate.ranking import Listed, Ranker
 from engine.evaluate.sample import DCG_GAIN, SET_HIT, Values
 from engine.evaluate.search import PAIR_BLOCK
 from engine.evaluate.ties import TiePolicyName
-from engine.store.reader import Store
+from engine.store.reader import Store, check_embeddings
 from indexes.exact import exact_scores
 
 DCG_DEPTH = 10
@@ -139,6 +139,7 @@ class OtherCosines:
     @classmethod
     def of(cls, store: Store, other: Store, ranker: Ranker) -> OtherCosines:
         """The same items in the other store. Raises `InputError` when it holds others."""
+        check_embeddings(other)
         if store.header.corpus_fingerprint != other.header.corpus_fingerprint:
             raise InputError(
                 f"{other.path}: of another corpus than {store.path}; the relevance needs one of the same"

@@ -24,7 +24,7 @@ from engine.evaluate.stages.reranking import Reranking
 from engine.evaluate.ties import DEFAULT_POLICY, tie_policy
 from engine.progress import Progress, Silent
 from engine.stopwatch import Stopwatch, add_timings
-from engine.store.reader import Store
+from engine.store.reader import Store, check_embeddings
 from engine.store.schema import ORIGINAL
 from indexes.memory import MemoryLimit
 
@@ -102,6 +102,8 @@ def evaluate_store(
     lists = [name for name, one in (("--ranked", ranked), ("--positives", positives)) if one is not None]
     if lists and distractors.positive:
         raise InputError(f"{lists[0]} lists no distractors; leave one of {lists[0]} and --distractors out")
+    if rerank is not None or ranked is not None or distractors.positive:
+        check_embeddings(store)
     if rerank is not None and distractors.positive:
         raise InputError(
             "--distractors have no images or texts that --rerank could score; leave one of them out"

@@ -12,8 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from engine.cli.main import run
 from engine.errors import InputError
 from engine.evaluate.direction import DirectionSearch
+from engine.evaluate.distractors import DistractorChoice
+from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.run import evaluate_store
 from engine.evaluate.stages import matrix
 from engine.evaluate.ties import POLICIES, Standing, Top
@@ -160,14 +163,14 @@ def test_blocks_give_what_the_full_matrix_gives(
         for direction, variants in (("i2t", (None, "words")), ("t2i", (None, "mix", "typos"))):
             search = DirectionSearch(store, direction, policy)  # type: ignore[arg-type]
             for variant in variants:
-                run, table = search.run(variant, Stopwatch())
+                result, table = search.run(variant, Stopwatch())
                 wanted = expected_rows(world, direction, variant, POLICIES[policy])
                 rows = table.to_pylist()
                 assert len(rows) == len(wanted)
                 for row, one in zip(rows, wanted, strict=True):
                     assert {name: row[name] for name in one} == pytest.approx(one)
-                assert run.stage is not None
-                assert run.stage.kind == "pairs"
+                assert result.stage is not None
+                assert result.stage.kind == "pairs"
 
 
 def plain(seed: int = 0) -> Pairs:
@@ -197,7 +200,33 @@ def test_what_needs_vectors_says_that_there_are_none(tmp_path: Path) -> None:
             check_embeddings(store)
         with pytest.raises(InputError, match="no embeddings"):
             _ = DirectionSearch(store, "i2t").base_backend
-        assert {run.stage.kind for run in evaluate_store(store).runs if run.stage} == {"pairs"}
+        with pytest.raises(InputError, match="no embeddings"):
+            evaluate_store(store, ranked=RankedMetrics())
+        with pytest.raises(InputError, match="no embeddings"):
+            evaluate_store(store, distractors=DistractorChoice((0, 10)))
+        assert {one.stage.kind for one in evaluate_store(store).runs if one.stage} == {"pairs"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["distractors", "synthesize", "s.h5", "--rows", "9", "--like", "captions/original"],
+        ["distractors", "add", "s.h5", "--from", "other.npy", "--modality", "captions"],
+        ["evaluate", "s.h5", "--rerank", "blip:none.pth", "--images", "."],
+        ["export", "trec", "s.h5", "--out", "trec"],
+    ],
+)
+def test_commands_that_need_vectors_are_refused_in_one_line(
+    tmp_path: Path,
+    options: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(plain(), tmp_path / "s.h5")
+    np.save(tmp_path / "other.npy", np.eye(4, dtype=np.float32))
+    monkeypatch.chdir(tmp_path)
+    assert run(options) == 2
+    assert "s.h5 holds scores of pairs by fake:pairs, no embeddings" in capsys.readouterr().err
 
 
 def test_a_score_that_is_no_number_is_never_kept(tmp_path: Path) -> None:
