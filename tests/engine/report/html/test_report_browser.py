@@ -107,11 +107,9 @@ def test_failures_are_filtered_by_variant_checkpoint_and_word(browser: Any, repo
 
 def test_pictures_are_there(browser: Any, report: Path) -> None:
     with opened(browser, report) as page:
-        page.locator("#failures").scroll_into_view_if_needed()
-        page.wait_for_function(
-            "[...document.querySelectorAll('.card img')].slice(0, 2).every(i => i.complete)"
-        )
-        assert page.evaluate("document.querySelector('.card img').naturalWidth") == 224
+        picture = page.locator(".card img").first
+        picture.scroll_into_view_if_needed()
+        assert picture.evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 224
 
 
 def column(page: Any, number: int) -> list[float]:
