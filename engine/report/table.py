@@ -47,7 +47,7 @@ class Column:
     show: Callable[[Run], str]
 
 
-def results_table(results: Results, *, intervals: bool = False) -> RenderableType:
+def results_table(results: Results, *, intervals: bool = False) -> Group:
     """One table a direction, one row a variant, and how to read them.
 
     Intervals are shown on consoles of `WIDE` columns and more, with `intervals` on all.
@@ -57,7 +57,7 @@ def results_table(results: Results, *, intervals: bool = False) -> RenderableTyp
     return Group(*shown, *more, *left_out(results.runs), reading(results.runs, full=True))
 
 
-def checkpoints_table(results: Sequence[Results], *, intervals: bool = False) -> RenderableType:
+def checkpoints_table(results: Sequence[Results], *, intervals: bool = False) -> Group:
     """One table a direction with the runs of several checkpoints, and how to read them; see above."""
     runs = [run for one in results for run in one.runs]
     shown = tables(results, MAIN_COLUMNS, named=True, intervals=intervals)

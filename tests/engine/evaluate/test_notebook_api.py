@@ -1,0 +1,73 @@
+"""What notebooks call does what the commands do, and shows itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine
+from engine.cli.main import run
+from engine.errors import InputError
+from engine.evaluate.results import RESULTS_FILE, read_results
+
+
+def test_importing_it_costs_nothing() -> None:
+    code = "import sys, engine; engine.evaluate; print({'torch', 'pydantic', 'h5py'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "set()"
+
+
+def test_evaluate_is_the_command(
+    store_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = engine.evaluate(store_file, out=tmp_path / "api", resamples=50, ranked=True)
+    assert capsys.readouterr().out == ""
+    assert (
+        run(["evaluate", str(store_file), "--out", str(tmp_path / "cli"), "--resamples", "50", "--ranked"])
+        == 0
+    )
+    ours, theirs = (
+        read_results(tmp_path / "api" / RESULTS_FILE),
+        read_results(tmp_path / "cli" / RESULTS_FILE),
+    )
+    assert found.results == (ours,)
+    for mine, other in zip(ours.runs, theirs.runs, strict=True):
+        assert mine.model_dump(exclude={"timings", "outcomes_sha256"}) == other.model_dump(
+            exclude={"timings", "outcomes_sha256"}
+        )
+    assert repr(engine.load(tmp_path / "api")) == repr(found)
+    assert found.run("i2t", "swap:seed=7").metrics["drop_rate"] is not None
+    assert found.table().num_rows == len(found.runs)
+
+
+def test_what_is_not_there_is_said(store_file: Path) -> None:
+    found = engine.evaluate(store_file, resamples=0)
+    with pytest.raises(InputError, match=r"0 runs of i2t with variant 'x'.*the variants None, swap:seed=7"):
+        found.run("i2t", "x")
+    for bad in ([], ["i2t", "i2t"], ["x"]):
+        with pytest.raises(InputError, match="expected one or both of i2t, t2i"):
+            engine.evaluate(store_file, directions=bad)
+    with pytest.raises(InputError, match="belongs to ranked"):
+        engine.evaluate(store_file, relevance=store_file)
+    with pytest.raises(AttributeError, match="no attribute 'evaluates'"):
+        engine.evaluates  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_it_shows_itself_as_text_and_as_escaped_html(
+    make_world: Any, store_writer: Any, tmp_path: Path
+) -> None:
+    for name in ("one", "<script>two"):
+        store = store_writer(make_world(encoder=name), tmp_path / f"{len(name)}.h5")
+        engine.evaluate(store, out=tmp_path / "results" / str(len(name)), resamples=20)
+    alone, both = engine.load(tmp_path / "results" / "3"), engine.load(tmp_path / "results")
+    assert "images ask for captions" in repr(alone)
+    assert "<script>two" in repr(both)
+    shown = both._repr_html_()
+    assert "&lt;script&gt;two" in shown
+    assert "<script" not in shown
+    assert shown.count("<table>") == shown.count("</table>") == 2
+    assert "R@1" in shown
