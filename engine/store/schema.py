@@ -64,6 +64,9 @@ ROW_NUMBERS = np.dtype("<i8")
 CHECKSUMS = np.dtype("<u4")
 REASON_BYTES = 96
 
+# fields of the header that a file says only where they are not this, as stores older than they do
+UNSAID = {"rows": "embeddings", "space": ""}
+
 LONGEST_NAME = 255
 LONGEST_ATTRIBUTE = 16_384
 
@@ -73,8 +76,9 @@ class StoreHeader:
     """What a store is of: one checkpoint on one corpus.
 
     `dim` is the length of a row (in a store of scores, of a caption's: the number of images), `dtype` how
-    rows are kept, `rows` what they are. `created` (ISO 8601, UTC) and `versions` are filled in by the writer
-    and do not count for the identity of a store.
+    rows are kept, `rows` what they are. `space` is the name declared for the space of the vectors, so that
+    several checkpoints can share one ("": none is declared). `created` (ISO 8601, UTC) and `versions` are
+    filled in by the writer and do not count for the identity of a store.
     """
 
     encoder_spec: str
@@ -88,6 +92,12 @@ class StoreHeader:
     created: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     rows: RowKind = "embeddings"
+    space: str = ""
+
+    @property
+    def space_id(self) -> str:
+        """The space of the vectors: the declared one, else the encoder's own, named by its fingerprint."""
+        return self.space or self.encoder_fingerprint
 
     def __post_init__(self) -> None:
         """Raise `InputError` for a dimension or dtype that no store can have."""
@@ -99,6 +109,8 @@ class StoreHeader:
             raise InputError(
                 f"a store cannot keep rows as {self.dtype!r}, expected {' or '.join(STORED_DTYPES)}"
             )
+        if self.space:
+            check_space_name(self.space)
 
 
 @dataclass(frozen=True)
@@ -222,6 +234,14 @@ def check_set_name(name: str) -> None:
         raise InputError(f"a set cannot have the name {name!r}; expected printable text without '/'")
     if len(name.encode()) > LONGEST_NAME:
         raise InputError(f"the set name {name[:40]!r}... is longer than {LONGEST_NAME} bytes; shorten it")
+
+
+def check_space_name(name: str) -> None:
+    """Raise `InputError` for what cannot be the name of a space."""
+    if not name or not name.isprintable() or name != name.strip():
+        raise InputError(f"a space cannot have the name {name[:40]!r}; expected printable text, no blank ends")
+    if len(name.encode()) > LONGEST_NAME:
+        raise InputError(f"the name of the space {name[:40]!r}... is longer than {LONGEST_NAME} bytes")
 
 
 def check_unique(label: str, ids: Sequence[str]) -> None:

@@ -34,6 +34,7 @@ from engine.store.schema import (
     ROW_NUMBERS,
     SCHEMA_VERSION,
     STORED_DTYPES,
+    UNSAID,
     RowKind,
     SetPlan,
     StoreHeader,
@@ -301,9 +302,7 @@ def header_attributes(header: StoreHeader) -> dict[str, str | int]:
     """The attributes of the file."""
     normalised = int(header.rows == EMBEDDINGS)
     values: dict[str, str | int] = {"kind": KIND, "schema_version": SCHEMA_VERSION, "normalised": normalised}
-    told = asdict(header)
-    if header.rows == EMBEDDINGS:  # said by the absence of the attribute, as in stores older than it
-        del told["rows"]
+    told = {name: value for name, value in asdict(header).items() if UNSAID.get(name) != value}
     for name, value in told.items():
         values[name] = json.dumps(value, sort_keys=True) if name == "versions" else value
     values["header_digest"] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
@@ -328,7 +327,7 @@ def read_header(path: Path, file: Any) -> StoreHeader:
         raise InputError(
             f"{path} has store schema {version}, this itrstress reads schema {SCHEMA_VERSION}; {remedy}"
         )
-    names = [field.name for field in fields(StoreHeader) if field.name != "rows" or "rows" in file.attrs]
+    names = [one.name for one in fields(StoreHeader) if one.name not in UNSAID or one.name in file.attrs]
     values: dict[str, Any] = {name: read_attribute(file, name) for name in names}
     if values.get("rows", EMBEDDINGS) not in get_args(RowKind):
         raise DamagedSetError(f"rows of a kind {values['rows']!r} that is not known")

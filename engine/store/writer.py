@@ -64,7 +64,8 @@ def open_writer(
 
     Raises `InputError` when the store is of another checkpoint or corpus, when a set of the same name has
     another content key (it says which part differs), when the file is damaged or no store, when another
-    process writes it, or when there is no room. With `force` such a set is replaced, and a file that cannot
+    process writes it, or when there is no room. A store with no declared space gets that of the header; one
+    that has keeps it where the header declares none. With `force` such a set is replaced, and a file that cannot
     be continued at all is replaced whole (see `engine.store.place` for what never is); other sets are kept.
     A link is followed. Nothing changes on the disk when it raises.
     """
@@ -97,8 +98,10 @@ def lay_out_missing(path: Path, header: StoreHeader, plans: Sequence[SetPlan], f
                 raise InputError(f"{path}: {plan.label} is there with {difference}; --force replaces it")
             missing.append(plan)
             del kept[plan.label]
-        if missing:
-            replace_file(path, existing.header, missing, existing, list(kept.values()))
+        declared = header.space if header.space != existing.header.space else ""
+        if missing or declared:
+            there = replace(existing.header, space=declared) if declared else existing.header
+            replace_file(path, there, missing, existing, list(kept.values()))
 
 
 def open_existing(path: Path, header: StoreHeader, plans: Sequence[SetPlan], force: bool) -> Store | None:
@@ -169,6 +172,8 @@ def header_difference(there: StoreHeader, wanted: StoreHeader) -> str | None:
     for part in ("dim", "dtype"):
         if getattr(there, part) != getattr(wanted, part):
             return f"has {part} {getattr(there, part)}, not {getattr(wanted, part)}"
+    if there.space and wanted.space and there.space != wanted.space:
+        return f"is of the space {there.space!r}, not {wanted.space!r}"
     return None
 
 
