@@ -239,7 +239,7 @@ def check_set_name(name: str) -> None:
 def check_space_name(name: str) -> None:
     """Raise `InputError` for what cannot be the name of a space."""
     if not name or not name.isprintable() or name != name.strip():
-        raise InputError(f"a space cannot have the name {name[:40]!r}; expected printable text, no blank ends")
+        raise InputError(f"a space cannot have the name {name[:40]!r}; expected printable text")
     if len(name.encode()) > LONGEST_NAME:
         raise InputError(f"the name of the space {name[:40]!r}... is longer than {LONGEST_NAME} bytes")
 

@@ -64,10 +64,10 @@ def open_writer(
 
     Raises `InputError` when the store is of another checkpoint or corpus, when a set of the same name has
     another content key (it says which part differs), when the file is damaged or no store, when another
-    process writes it, or when there is no room. A store with no declared space gets that of the header; one
-    that has keeps it where the header declares none. With `force` such a set is replaced, and a file that cannot
+    process writes it, or when there is no room. With `force` such a set is replaced, and a file that cannot
     be continued at all is replaced whole (see `engine.store.place` for what never is); other sets are kept.
-    A link is followed. Nothing changes on the disk when it raises.
+    A store with no declared space gets that of the header, one that has keeps it where the header declares
+    none. A link is followed. Nothing changes on the disk when it raises.
     """
     path = check_store_place(Path(path))
     lock = WriterLock(path)
