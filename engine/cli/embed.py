@@ -226,6 +226,9 @@ def remarks(report: EmbedReport) -> Iterator[str]:
     """What the table does not say."""
     for label, rows in report.damaged.items():
         yield f"{label}: {rows:,} damaged rows were encoded again"
+    for label, texts in report.cut_texts.items():
+        if texts:
+            yield f"{label}: {texts:,} of {report.sets[label].rows:,} texts are longer than the model reads, and cut"
     left_out = sum(count.left_out for count in report.sets.values())
     if left_out:
         yield f"{left_out:,} rows skipped as unreadable by an earlier run; --force encodes these sets anew"

@@ -26,7 +26,7 @@ from engine.encoders.library_errors import first_line
 from engine.encoders.offline import no_network
 from engine.encoders.open_clip_source import ModelSource, check_source, find_source
 from engine.encoders.open_clip_text import encode_text, is_causal, needed_lengths
-from engine.encoders.open_clip_tokenizer import build_tokenizer, describe_tokenizer, vocabulary_size
+from engine.encoders.open_clip_tokenizer import build_tokenizer, describe_tokenizer, is_cut, vocabulary_size
 from engine.encoders.preprocess import Preprocess
 from engine.encoders.registry import EncoderRequest
 from engine.encoders.weights import Weights, hash_weights
@@ -194,6 +194,10 @@ class OpenClipEncoder:
         Raises `InputError` for a text whose embedding has no direction.
         """
         return unit_rows(len(texts), self._dim, "text", self._text_vectors(texts))
+
+    def is_cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """bool [texts]: which of them the model reads without their end."""
+        return np.array([is_cut(self._tokenizer, text) for text in texts], dtype=np.bool_)
 
     def _image_vectors(self, images: Sequence[Tensor]) -> Iterator[tuple[Rows, Tensor]]:
         size = self._forward.batch_size

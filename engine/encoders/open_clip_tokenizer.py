@@ -17,6 +17,7 @@ from engine.errors import InputError
 ALLOWED_SETTINGS = ("clean", "strip_sep_token", "language")
 CLEANINGS = ("canonicalize", "lower", "whitespace")
 CONTEXT_LENGTH = 77
+MARKS = 2  # begin and end
 
 
 def build_tokenizer(text_config: Mapping[str, Any], folder: Path | None, label: str) -> Any:
@@ -93,6 +94,18 @@ def _not_built(name: object, folder: Path | None, label: str, error: Exception) 
         f"run `hf download {name}` where there is a network, or put the weights, open_clip_config.json "
         "and the tokenizer's files in one folder and give open_clip:local-dir:FOLDER"
     )
+
+
+def is_cut(tokenizer: Any, text: str) -> bool:
+    """Whether a text has more tokens than the tokenizer gives, those of its begin and end counted."""
+    most: int = tokenizer.context_length
+    cleaned = tokenizer.clean_fn(text)
+    inner = getattr(tokenizer, "tokenizer", None)
+    if inner is not None:
+        return len(inner(cleaned, truncation=False)["input_ids"]) > most
+    if len(cleaned.encode()) + MARKS <= most:  # a token has one byte at least
+        return False
+    return len(tokenizer.encode(text)) + MARKS > most
 
 
 def vocabulary_size(tokenizer: Any) -> int:

@@ -8,11 +8,14 @@ before the family is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.encoders.encoder import Encoder
 from engine.encoders.foreign import CheckedEncoder
@@ -166,6 +169,13 @@ def check_model(
         check = getattr(import_module(FAMILIES[family]), "check_request", None)
         if check is not None:
             check(EncoderRequest(family, name, weights, device, precision, preprocess=preprocess))
+
+
+def cut_texts(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.bool_] | None:
+    """bool [texts]: which texts the model reads without their end, as the encoder's `is_cut` says; None when
+    it has none to say so."""
+    is_cut: Callable[[Sequence[str]], NDArray[np.bool_]] | None = getattr(encoder, "is_cut", None)
+    return None if is_cut is None else is_cut(texts)
 
 
 def describe_encoder(encoder: object) -> Mapping[str, str]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from engine.corpus.corpus import Corpus
 from engine.corpus.images import UnreadableImage
 from engine.encoders.encoder import Encoder
-from engine.encoders.registry import describe_encoder
+from engine.encoders.registry import cut_texts, describe_encoder
 from engine.errors import InputError
 from engine.packages import package_versions
 from engine.path_text import path_text
@@ -48,6 +48,7 @@ from indexes.protocol import RowSource
 
 NAMES_SHOWN = 10
 COPY_ROWS = 4096
+CUT_TEXTS = "texts_cut"  # in how a caption set is made
 BATCHES_A_UNIT = 16  # of texts: enough that texts of one length fill the encoder's batches
 
 
@@ -81,7 +82,8 @@ class EmbedReport:
     "untracked" and "total". `decoder_seconds` is what all decoder threads together worked, mostly while the
     model did. `forwarded` counts what went through the model by kind ("images", "texts"), `images_per_second`
     is over the image part of the run. `damaged` maps sets to rows that had lost their checksum and were
-    encoded again, `gone` are the files of the store that are missing or cut off now.
+    encoded again, `gone` are the files of the store that are missing or cut off now. `cut_texts` maps caption
+    sets to texts longer than the model reads, where the encoder says so.
     """
 
     path: Path
@@ -93,6 +95,7 @@ class EmbedReport:
     decoder_seconds: float
     images_per_second: float
     damaged: Mapping[str, int]
+    cut_texts: Mapping[str, int]
 
     @property
     def pending(self) -> int:
@@ -158,6 +161,7 @@ def embed(
         if not Path(path).exists():
             probe(encoder, corpus, source, file_digests)
         work = plan_work(corpus, variants, digests, made_by(encoder, batch_size, command))
+        work = replace(work, captions=with_cut_texts(work.captions, encoder))
         header = StoreHeader(
             encoder_spec=encoder.spec,
             encoder_fingerprint=encoder.fingerprint,
@@ -201,6 +205,22 @@ def made_by(encoder: Encoder, batch_size: int, command: Sequence[str]) -> Mappin
         "batch_size": batch_size,
         "versions": package_versions(),
     }
+
+
+def with_cut_texts(plans: Sequence[SetPlan], encoder: Encoder) -> tuple[SetPlan, ...]:
+    """The caption sets, with the number of texts that the model cuts in how they are made (`CUT_TEXTS`).
+
+    Unchanged for an encoder that does not say which it cuts.
+    """
+    texts = list(dict.fromkeys(text for plan in plans for text in plan.content))
+    cut = cut_texts(encoder, texts)
+    if cut is None:
+        return tuple(plans)
+    is_cut = dict(zip(texts, cut.tolist(), strict=True))
+    return tuple(
+        replace(plan, made={**plan.made, CUT_TEXTS: sum(is_cut[text] for text in plan.content)})
+        for plan in plans
+    )
 
 
 def plan_work(
@@ -302,6 +322,9 @@ class Run:
             decoder_seconds=self.decoder_seconds,
             images_per_second=images / self.image_seconds if images else 0.0,
             damaged=self.writer.damaged,
+            cut_texts={
+                plan.label: plan.made[CUT_TEXTS] for plan in self.work.captions if CUT_TEXTS in plan.made
+            },
         )
 
     @contextmanager

@@ -19,7 +19,7 @@ dataset             dtype, shape        meaning
 ``change``          text                what was done to the original, as JSON (variants only)
 ``changed``         uint8 ``[n]``       1 where it differs from its original (variants only)
 ``variant``         uint8 ``[bytes]``   the `VariantRecord`, as JSON (variants only)
-``made``            uint8 ``[bytes]``   how its embeddings were made: command, encoder, versions, as JSON
+``made``            uint8 ``[bytes]``   how its rows were made: command, encoder, versions, texts cut, as JSON
 ==================  ==================  =====================================================================
 
 In a store of scores (`StoreHeader.rows`) a row holds the scores of an item with every original of the other

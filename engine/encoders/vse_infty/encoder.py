@@ -148,6 +148,10 @@ class VseInftyEncoder:
         self._check_lengths(texts, tokens)
         return unit_rows(len(texts), self.dim, "text", self._text_vectors(tokens))
 
+    def is_cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """bool [texts]: none of them; nothing is cut."""
+        return np.zeros(len(texts), dtype=np.bool_)
+
     def _feature_vectors(self, images: Sequence[NDArray[np.float32]]) -> Iterator[tuple[Rows, Tensor]]:
         for rows in self._forward.batches([len(image) for image in images]):
             features, lengths = pad_features([images[row] for row in rows], self._forward.device)

@@ -127,6 +127,10 @@ class VsrnEncoder:
             ]
         )
 
+    def is_cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """bool [texts]: none of them; nothing is cut."""
+        return np.zeros(len(texts), dtype=np.bool_)
+
     def _joined(self, rows: list[NDArray[np.float32]]) -> NDArray[np.float32]:
         return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1) / np.float32(math.sqrt(len(rows)))
 

@@ -338,3 +338,15 @@ def test_batch_size_is_part_of_a_half_precision_fingerprint_only(tiny_model: Pat
     assert fingerprint("fp32", 4) == fingerprint("fp32", 64)
     assert fingerprint("bf16", 4) != fingerprint("bf16", 64)
     assert fingerprint("bf16", 4) == fingerprint("bf16", 4) != fingerprint("fp32", 4)
+
+
+def test_texts_that_are_cut_are_named(make_tiny_model: Callable[..., Path]) -> None:
+    """With a tokenizer of its own (12 tokens, one a letter), and with CLIP's."""
+    own = local(make_tiny_model("own"))
+    exact = "x" * 10
+    assert own.is_cut([exact, exact + "x", ""]).tolist() == [False, True, False]
+    text = {"context_length": 12, "vocab_size": 49408, "width": 8, "heads": 2, "layers": 1}
+    folder = make_tiny_model("clip", text_cfg=text)
+    (folder / "tokenizer.json").unlink()
+    words = "dog " * 10
+    assert local(folder).is_cut([words, words + "dog", "a" * 200]).tolist() == [False, True, True]

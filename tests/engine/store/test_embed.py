@@ -425,6 +425,43 @@ def test_a_set_says_how_it_was_made_and_so_do_the_results(tmp_path: Path, tiny_m
         assert {"torch", "open_clip_torch", "Pillow", "spacy", "wordfreq", "inflect"} <= set(made["versions"])
 
 
+class Cutting(CountingEncoder):
+    """Reads eleven characters of a text."""
+
+    def is_cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        return np.array([len(text) > 11 for text in texts])
+
+
+def test_texts_that_are_cut_are_counted_in_report_set_and_results(tmp_path: Path) -> None:
+    from engine.evaluate.run import evaluate_store
+
+    corpus = make_corpus(tmp_path / "images", 7)  # captions 0 to 10, three of them twice
+    out = tmp_path / "s.h5"
+    wanted = sum(len(caption.text) > 11 for caption in corpus.captions)
+    assert 0 < wanted < len(corpus.captions)
+    report = go(Cutting(), corpus, tmp_path / "images", out, [Shouting()])
+    again = go(Cutting(), corpus, tmp_path / "images", out, [Shouting()])
+    assert report.cut_texts["captions/original"] == again.cut_texts["captions/original"] == wanted
+    assert set(report.cut_texts) == {"captions/original", "captions/shouting"}
+    with open_store(out) as store:
+        results = evaluate_store(store)
+    made = {
+        f"{record.modality}/{record.name}": record.made.get("texts_cut") for record in results.provenance.sets
+    }
+    assert made["captions/original"] == wanted
+    assert made["images/original"] is None
+    plain = go(CountingEncoder(), corpus, tmp_path / "images", tmp_path / "plain.h5")
+    assert plain.cut_texts == {}
+
+
+def test_the_command_says_how_many_texts_are_cut(
+    tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*command_line(tmp_path, tiny_model), "--out", str(tmp_path / "s.h5")]
+    assert run(arguments) == 0  # the model reads twelve letters, every caption has more
+    assert "captions/original: 24 of 24 texts are longer than the model reads" in capsys.readouterr().out
+
+
 def test_a_model_of_region_features_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     class Regions(CountingEncoder):
         reads = "regions"
