@@ -58,7 +58,8 @@ def read_outcomes(path: Path, run: Run) -> pa.Table:
     if wrong is not None:
         raise InputError(f"{wrong}; evaluate again, or put back the file that the results were written with")
     try:
-        table = pq.read_table(path)
+        with path.open("rb") as file:  # Arrow does not open a name that is no UTF-8
+            table = pq.read_table(file)
     except (OSError, pa.ArrowException) as error:
         raise InputError(
             f"{path}: not a readable Parquet file ({error}); evaluate again to write it anew"
@@ -103,7 +104,8 @@ def read_identity(path: Path) -> Identity:
 
     Raises OSError, ArrowException or ValueError when the file is no whole Parquet table.
     """
-    metadata = pq.read_schema(path).metadata or {}
+    with path.open("rb") as file:
+        metadata = pq.read_schema(file).metadata or {}
     found = json.loads(metadata.get(RUN_METADATA, b"{}"))
     return found if isinstance(found, dict) else {}
 

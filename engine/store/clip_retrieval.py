@@ -94,11 +94,12 @@ def read_metadata(file: Path) -> tuple[list[str], list[str]]:
 
     check_regular_file(file, "the metadata of clip-retrieval inference (Parquet)")
     try:
-        there = pyarrow.parquet.read_schema(file).names
-        missing = [column for column in COLUMNS if column not in there]
-        if missing:
-            raise InputError(f"{file} has no column {missing[0]}; it has {', '.join(there)}")
-        table = pyarrow.parquet.read_table(file, columns=list(COLUMNS)).to_pydict()
+        with file.open("rb") as handle:  # Arrow does not open a name that is no UTF-8
+            there = pyarrow.parquet.read_schema(handle).names
+            missing = [column for column in COLUMNS if column not in there]
+            if missing:
+                raise InputError(f"{file} has no column {missing[0]}; it has {', '.join(there)}")
+            table = pyarrow.parquet.read_table(handle, columns=list(COLUMNS)).to_pydict()
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{file} cannot be read as Parquet: {error}") from error
     paths, captions = (

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.evaluate.outcome_files import read_outcomes
 from engine.evaluate.results import read_results
 from engine.store.reader import open_store
 
@@ -41,11 +42,13 @@ def test_any_file_name_goes_through(tmp_path: Path, name: bytes, stored: str, lo
         locale=locale,
     )
     itrstress(tmp_path, b"store", b"inspect", name + b".h5", locale=locale)
-    itrstress(tmp_path, b"evaluate", name + b".h5", b"--out", b"r", b"--backend", b"numpy", locale=locale)
+    itrstress(tmp_path, b"evaluate", name + b".h5", b"--out", name, b"--backend", b"numpy", locale=locale)
     (store_file,) = (path for path in tmp_path.iterdir() if path.suffix == ".h5")
     with open_store(store_file) as store:
         assert store.header.encoder_spec == f"imported:{stored}"
         assert store.header.corpus_source == f"{stored}.csv"
-    provenance = read_results(tmp_path / "r").provenance
+    results = read_results(tmp_path / os.fsdecode(name))
+    read_outcomes(tmp_path / os.fsdecode(name) / str(results.runs[0].outcomes), results.runs[0])
+    provenance = results.provenance
     assert provenance.command[1:3] == ("evaluate", f"{stored}.h5")
     assert provenance.corpus_name == stored
