@@ -25,13 +25,14 @@ from engine.evaluate.stamp import Inputs
 from engine.outputs.atomic import make_folder
 from engine.outputs.place import check_output_folder
 from engine.progress import Progress, Silent
+from engine.resources import shortage
 from engine.store.reader import open_store
 from engine.variants.influence import bind_influence
 from engine.variants.registry import make_variant
 from indexes.errors import SearchInputError
 from indexes.registry import check_backend
 
-CHECKPOINT_FAILURES = (ItrstressError, SearchInputError, OSError, RuntimeError, ValueError)
+CHECKPOINT_FAILURES = (ItrstressError, SearchInputError, OSError, RuntimeError, ValueError, MemoryError)
 OF_INPUT = (InputError, SearchInputError, OSError)
 OF_THE_USER = (*OF_INPUT, ItrstressError)
 
@@ -73,6 +74,8 @@ def reasons(failures: Mapping[str, Exception]) -> str:
 
 def describe(error: Exception) -> str:
     """An error in one line; what nobody foresaw is named as such, so that it is not taken for bad input."""
+    if (short_of := shortage(error)) is not None:
+        return short_of
     text = " ".join(str(error).split())
     if isinstance(error, OF_THE_USER):
         return text or type(error).__name__

@@ -199,6 +199,32 @@ def test_a_failure_of_the_users_is_no_defect_and_the_last_is_the_cause(
     assert "1 of 2 checkpoints failed, the others are done: late: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("CUDA out of memory. Tried to allocate 9 GiB")]
+)
+def test_a_checkpoint_too_large_for_the_machine_is_no_defect(
+    folder: Path,
+    run_text: str,
+    encoded: dict[str, int],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    opened = checkpoint_sweep.open_model
+
+    def open_one(spec: str, **options: Any) -> Any:
+        if spec == "fake:toy:1":
+            raise error
+        return opened(spec, **options)
+
+    monkeypatch.setattr(checkpoint_sweep, "open_model", open_one)
+    with pytest.raises(
+        SweepError, match=r"1 of 2 .*early: not enough memory.*a smaller --batch-size"
+    ) as caught:
+        run_sweep(load_run_file(folder / "run.yaml"))
+    assert "defect" not in str(caught.value)
+    assert [one.provenance.checkpoint for one in caught.value.results] == ["late"]
+
+
 def test_when_all_fail_alike_the_reason_is_said_once_and_nothing_is_done(
     folder: Path, run_text: str, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
