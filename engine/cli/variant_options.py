@@ -115,17 +115,10 @@ def variants_of(specs: Sequence[str], influence: Influence | None = None) -> lis
 
 def influence_of(models: str | None) -> Influence | None:
     """The encoders of ``--influence``, none of them opened yet; None when it was not given."""
-    from engine.encoders.registry import DEFAULT_BATCH_SIZE, open_encoder
+    from engine.encoders.influence import open_influence, split_models
     from engine.report.console import ConsoleProgress
-    from engine.variants.influence import Influence
 
-    if models is None:
-        return None
-    return Influence(
-        models.split(","),
-        lambda model: open_encoder(model, device="auto", precision="fp32", batch_size=DEFAULT_BATCH_SIZE),
-        ConsoleProgress(),
-    )
+    return None if models is None else open_influence(split_models([models]), progress=ConsoleProgress())
 
 
 def rococo_file(specs: Sequence[str]) -> Path | None:
