@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 VARIANTS = ("same_concept", "diff_concept", "rand_voca", "mix:0.9", "mix:0.8", "patch:0.9", "patch:0.8")
 RUN_FILE = "run.yaml"
+REPORT = "report.html"
 CORPUS = Path("corpus") / "captions.json"
 
 
@@ -38,7 +39,7 @@ CORPUS = Path("corpus") / "captions.json"
 )
 @click.pass_context
 def command(ctx: click.Context, out: Path, images: int, seed: int) -> None:
-    """Render a small corpus, attack three trained checkpoints, and print the verdict.
+    """Render a small corpus, attack three trained checkpoints, print the verdict, write the report.
 
     The corpus is drawn here (scenes of everyday objects, five captions each), the checkpoints are small
     open_clip models from one training run on other scenes. Captions with one word replaced, and images mixed
@@ -60,9 +61,13 @@ def command(ctx: click.Context, out: Path, images: int, seed: int) -> None:
     console.print()
     for line in verdict(results):
         console.print(line, highlight=False, markup=False)
+    report = write_report(out, progress)
     console.print()
     console.print(next_steps(out, results), highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{time.monotonic() - started:.0f} s in all.", highlight=False)
+    console.print(
+        f"{time.monotonic() - started:.0f} s in all. Open the report in a browser:", highlight=False
+    )
+    console.print(str(report.resolve()), highlight=False, markup=False, soft_wrap=True)
 
 
 def run_document(images: int, seed: int) -> dict[str, Any]:
@@ -121,6 +126,21 @@ def draw_corpus(out: Path, images: int, seed: int, progress: Progress) -> None:
         write_corpus(out / CORPUS.parent, images=images, seed=seed, advance=advance)
 
 
+def write_report(out: Path, progress: Progress) -> Path:
+    """Write the page of everything that lies in the folder; its path."""
+    from engine.evaluate.collection import collect_runs
+    from engine.outputs.atomic import write_atomically
+    from engine.report.html.page import Page
+    from engine.report.html.sources import Sources
+
+    found = collect_runs([out / "results"])
+    with Sources.find(found, (), None) as sources:
+        data = Page.of(found, sources, progress=progress).render()
+    file = out / REPORT
+    write_atomically(file, lambda temporary: temporary.write_bytes(data))
+    return file
+
+
 def verdict(results: list[Results]) -> list[str]:
     """What the last checkpoint's numbers say, a sentence a direction."""
     last = results[-1]
@@ -151,7 +171,7 @@ def next_steps(out: Path, results: list[Results]) -> str:
     return "\n".join(
         (
             f"In {folder}: corpus/ (images and captions), stores/ (embeddings), results/ (a JSON and a"
-            f" Parquet file a run), {RUN_FILE}.",
+            f" Parquet file a run), {RUN_FILE}, {REPORT}.",
             "Try next:",
             f"  itrstress evaluate {store_name} --ties pessimistic   # one checkpoint, all columns",
             f"  itrstress corpus inspect {shlex.quote(str(out / CORPUS))}",

@@ -295,3 +295,15 @@ def test_wrong_input_is_one_line(study: Any, tmp_path: Path, capsys: Any) -> Non
         assert message in error
     assert there.read_text() == "mine"
     assert not Path(out).exists()
+
+
+def test_the_demo_ends_with_the_report_of_its_folder(study: Any) -> None:
+    from engine.cli.demo import write_report
+    from engine.progress import Silent
+
+    for _ in range(2):  # a demo that goes on writes it anew
+        file = write_report(study.folder, Silent())
+    page = Reader(file.read_text(encoding="utf-8"))
+    assert page.data["checkpoints"] == ["step-9", "step-10"]
+    assert page.data["thumbnails"]
+    file.unlink()
