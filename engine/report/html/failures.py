@@ -38,7 +38,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Failure:
-    """One query that a variant wins: `winner` scores `margin` (in cosine) above `truth`, the best right item.
+    """One query that a variant wins: `winner` scores `margin` above `truth`, the best right item.
 
     `asked` is what the query was, `original` its unperturbed form where that differs. `rank` and `base_rank`
     are of the truth with and without the variant. `kind` says what the winner is: a fake made from the

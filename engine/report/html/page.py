@@ -54,6 +54,13 @@ COLUMNS: Mapping[str, str] = {
     metrics.RECALL[5]: "R@5",
     metrics.RECALL[10]: "R@10",
     metrics.MEDIAN_RANK: "median rank",
+    metrics.QUERIES_DOWN: "queries down",
+    metrics.QUERIES_UP: "queries up",
+    metrics.FOOLED_BLIND: "fake first, no query",
+    metrics.SET_RECALL[1]: "set R@1",
+    metrics.DCG: "DCG@10",
+    metrics.MAP_AT_R: "mAP@R",
+    metrics.R_PRECISION: "R-Precision",
     metrics.CHANGED_RATE: "changed",
     metrics.TIED_QUERIES: "ties",
 }
@@ -61,7 +68,7 @@ COLUMNS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table of all results: `cells` are values with their bounds, None where undefined."""
+    """A line of the table of all results; `cells` by metric, None where it is not there or undefined."""
 
     entry: Entry
     before: Value | None
@@ -158,7 +165,7 @@ class Page:
             script=script,
             plotting_library=packed(plotting_library()),
             data=script_data(self.data()),
-            columns=COLUMNS,
+            columns=self.columns,
             no_variant=NO_VARIANT,
             cards=CARDS,
             version=VERSION,
@@ -210,10 +217,19 @@ class Page:
         return None if worst is None or drop_of(worst) <= 0 else change_of(worst, last)
 
     @property
+    def columns(self) -> Mapping[str, str]:
+        """Metric -> heading, of those that any result has."""
+        return {
+            name: heading
+            for name, heading in COLUMNS.items()
+            if any(one.values.get(name) is not None for one in self.entries)
+        }
+
+    @property
     def rows(self) -> tuple[Row, ...]:
         """The table of all results."""
         return tuple(
-            Row(one, before_of(one, self.entries), {name: value_of(one, name) for name in COLUMNS})
+            Row(one, before_of(one, self.entries), {name: value_of(one, name) for name in self.columns})
             for one in self.entries
         )
 
