@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -28,6 +30,8 @@ from engine.variants.deletion import without_word
 from engine.variants.influence_cache import cache_file, read_cached, write_cached
 from engine.variants.nouns import Noun
 from engine.variants.variant import Variant
+
+_BETWEEN_PATHS = re.compile("([:,=+])")
 
 DIGITS = 5
 BLOCK = 1024  # texts an encoder is given at once; fixed, because what is beside a text may move its last bits
@@ -84,9 +88,12 @@ class Measured:
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """JSON-ready: the encoders, and how many texts they were given."""
+        """JSON-ready: the encoders, and how many texts they were given; the same wherever their files lie."""
         return {
-            "encoders": [{"model": spec, "fingerprint": fingerprint} for spec, fingerprint in self.encoders],
+            "encoders": [
+                {"model": without_folders(spec), "fingerprint": fingerprint}
+                for spec, fingerprint in self.encoders
+            ],
             "texts": self.asked,
             "distinct_texts": self.distinct,
         }
@@ -186,6 +193,12 @@ class Influence:
                 rows[start : start + len(block)] = found
                 advance(len(block))
         return rows
+
+
+def without_folders(spec: str) -> str:
+    """A model's spec with only the names of the files and folders in it."""
+    parts = _BETWEEN_PATHS.split(spec)
+    return "".join(Path(part).name if "/" in part and Path(part).exists() else part for part in parts)
 
 
 def by_length(text: str) -> tuple[int, str]:

@@ -255,3 +255,12 @@ def test_a_damaged_cache_is_named_and_not_used(make_influence, tmp_path, monkeyp
         InputError, match=rf"{file}: the cached influences cannot be used .*; remove the file"
     ):
         make_influence()[0].measure(TEXTS, candidates)
+
+
+def test_records_hold_no_folder_of_this_machine(tmp_path) -> None:
+    weights = tmp_path / "model_base.pth"
+    weights.write_text("")
+    assert without_folders(f"blip:{weights}:vocab={weights}") == "blip:model_base.pth:vocab=model_base.pth"
+    assert without_folders(f"open_clip:local-dir:{tmp_path}") == f"open_clip:local-dir:{tmp_path.name}"
+    assert without_folders("open_clip:ViT-B-32:openai") == "open_clip:ViT-B-32:openai"
+    assert without_folders("transformers:openai/clip-vit-base") == "transformers:openai/clip-vit-base"
