@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.errors import InputError
 from engine.variants.agreement import influence_agreement, recorded_agreement
 from engine.variants.deletion import without_word
-from engine.variants.influence import BLOCK, DIGITS
+from engine.variants.influence import BLOCK, DIGITS, without_folders
 from engine.variants.nouns import Noun, nouns_of
 from engine.variants.word_choice import HIGH_EI, LOW_EI, InfluentialWord, drawn_order, rank_by_vote
 
