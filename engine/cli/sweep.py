@@ -15,6 +15,7 @@ from engine.errors import InputError
 
 if TYPE_CHECKING:
     from engine.evaluate.results import Results
+    from engine.evaluate.sweep import Sweep
 
 
 @click.command("sweep")
@@ -36,10 +37,21 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Open every encoder and read every image again, also where no file has changed.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print what would be embedded, searched and reused, sizes and times, and do nothing.",
+)
 @click.option("--intervals", is_flag=True, help="Show the 95% intervals in the table, however narrow.")
 @click.pass_context
 def command(
-    ctx: click.Context, run_file: Path | None, init: Path | None, force: bool, check: bool, intervals: bool
+    ctx: click.Context,
+    run_file: Path | None,
+    init: Path | None,
+    force: bool,
+    check: bool,
+    dry_run: bool,
+    intervals: bool,
 ) -> None:
     """Embed what is missing, evaluate what is not finished, and print all checkpoints side by side.
 
@@ -72,6 +84,9 @@ def command(
     ]
     for sweep in sweeps:
         sweep.check()
+    if dry_run:
+        show_plans(sweeps)
+        return
     failed: dict[str, SweepError] = {}
     for sweep in sweeps:
         name = sweep.run_file.out.name
@@ -99,6 +114,19 @@ def write_template(init: Path | None, force: bool) -> None:
     place = output_file(init, force=force, option="--init")
     assert place is not None
     write_file(place, TEMPLATE.encode())
+
+
+def show_plans(sweeps: Sequence[Sweep]) -> None:
+    """Print what would be done."""
+    from engine.evaluate.sweep_plan import plan_sweep
+    from engine.report.sweep_plan import plan_lines
+
+    for sweep in sweeps:
+        if len(sweeps) > 1:
+            click.echo(f"\n{sweep.run_file.out.name}")
+        for line in plan_lines(plan_sweep(sweep), sweep.run_file.stores):
+            click.echo(line)
+    click.echo("nothing was done, this was a dry run")
 
 
 def show(results: Sequence[Results], intervals: bool) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from itertools import product
 from pathlib import Path
 
-from engine.encoders.scorer_registry import open_model
+from engine.encoders.scorer import PUBLISHED_SHORTLISTS, is_pair_scorer
+from engine.encoders.scorer_registry import open_model, open_reranker
 from engine.errors import InputError, naming
 from engine.evaluate.bootstrap import Resampling
 from engine.evaluate.direction import DirectionSearch
@@ -21,7 +23,8 @@ from engine.evaluate.results import Direction, Results, merge_results, write_res
 from engine.evaluate.run import execute
 from engine.evaluate.run_options import CheckpointSpec
 from engine.evaluate.sets import direction_of, run_key, sets_of
-from engine.evaluate.stamp import Inputs, is_embedded, stamp_of, write_stamp
+from engine.evaluate.stages.reranking import Reranking, open_reranking, parse_k_test, reranking_key
+from engine.evaluate.stamp import Inputs, Measured, is_embedded, read_stamp, stamp_of, write_stamp
 from engine.progress import Progress
 from engine.store.embed import EmbedReport
 from engine.store.reader import Store, open_store
@@ -47,8 +50,9 @@ class CheckpointSweep:
         self.inputs, self.run_file, self.checkpoint = inputs, inputs.run_file, checkpoint
         self.progress, self.force, self.command = progress, force, command
         self.name = checkpoint.label
-        self.store_path = self.run_file.stores / f"{safe_name(self.name)}.h5"
-        self.stamp_path = self.store_path.with_name(f"{safe_name(self.name)}.inputs.json")
+        store = safe_name(checkpoint.store_label)
+        self.store_path = self.run_file.stores / f"{store}.h5"
+        self.stamp_path = self.store_path.with_name(f"{store}.inputs.json")
         self.folder = self.run_file.out / safe_name(self.name)
         self.resampling = Resampling(self.run_file.resamples, self.run_file.seed)
         self.choice = DistractorChoice(self.run_file.distractors, self.run_file.distractor_set)
@@ -96,14 +100,19 @@ class CheckpointSweep:
             )
         for line in remarks(report):
             self.progress.note(f"{self.name}: {line}")
+        measured = None if is_pair_scorer(model) else Measured.of(report)
+        if measured is None:
+            before = read_stamp(self.stamp_path)
+            measured = None if before is None else before.measured
         with open_store(self.store_path) as store:
-            write_stamp(stamp_of(store, inputs, self.inputs.labels), self.stamp_path)
+            write_stamp(stamp_of(store, inputs, self.inputs.labels, measured), self.stamp_path)
 
     def run(self) -> Results:
         """Evaluate what is not finished, and gather all runs."""
         with ExitStack() as stack:
             store = stack.enter_context(open_store(self.store_path))
             crowds = stack.enter_context(open_distractors(store, self.choice, self.run_file.directions))
+            rerank = cache(lambda: stack.enter_context(self.open_reranking(store)))
             ranked = None
             if self.run_file.ranked:
                 other = self.run_file.relevance
@@ -112,14 +121,50 @@ class CheckpointSweep:
                 [
                     one
                     for direction in self.run_file.directions
-                    for one in self.run_direction(store, direction, crowds.get(direction), ranked)
+                    for one in self.run_direction(store, direction, crowds.get(direction), ranked, rerank)
                 ]
             )
 
+    @contextmanager
+    def open_reranking(self, store: Store) -> Iterator[Reranking | None]:
+        """The second stage, by the model that filled the store; None where none is asked for."""
+        if self.checkpoint.rerank is None:
+            yield None
+            return
+        options = self.run_file
+        reranker = open_reranker(
+            self.checkpoint.model,
+            device=options.device,
+            precision=options.precision,
+            batch_size=options.batch_size,
+        )
+        if reranker.fingerprint != store.header.encoder_fingerprint:
+            raise InputError(f"{store.path}: of other weights than {reranker.spec} has now; run it again")
+        assert options.corpus.images is not None  # a model with a matching head reads images
+        limit = None if options.memory_limit is None else MemoryLimit(parse_bytes(options.memory_limit))
+        with open_reranking(
+            store,
+            reranker,
+            options.corpus.images,
+            k_test=self.checkpoint.rerank,
+            batch_size=options.batch_size,
+            limit=limit,
+        ) as opened:
+            yield opened
+            self.progress.note(f"{self.name}: {opened.line()}")
+
     def run_direction(
-        self, store: Store, direction: Direction, crowd: Distractors | None, ranked: RankedMetrics | None
+        self,
+        store: Store,
+        direction: Direction,
+        crowd: Distractors | None,
+        ranked: RankedMetrics | None,
+        rerank: Callable[[], Reranking | None],
     ) -> list[Results]:
-        """The runs of a direction, those that are finished read from their files."""
+        """The runs of a direction, those that are finished read from their files.
+
+        `rerank` opens the second stage, which takes its model.
+        """
         files = self.files(direction)
         finished = {
             name: self.finished(file, self.wanted(store, direction, name, crowd), ranked)
@@ -139,6 +184,7 @@ class CheckpointSweep:
             progress=self.progress,
             distractors=crowd,
             limit=None if limit is None else MemoryLimit(parse_bytes(limit)),
+            rerank=rerank(),
         )
         base = finished.get((None, 0))
         if base is not None:
@@ -154,7 +200,11 @@ class CheckpointSweep:
         """The identity of a run as it would be now."""
         variant, size = name
         distractors = crowd.key(size) if crowd is not None and size else None
-        return identity(variant, size, run_key(store, direction, variant, self.run_file.ties, distractors))
+        key = run_key(store, direction, variant, self.run_file.ties, distractors)
+        if self.checkpoint.rerank is not None:
+            k_test = parse_k_test(self.checkpoint.rerank, PUBLISHED_SHORTLISTS)
+            key |= reranking_key(store.header.encoder_fingerprint, k_test)
+        return identity(variant, size, key)
 
     def finished(
         self, file: Path, wanted: Mapping[str, object], ranked: RankedMetrics | None

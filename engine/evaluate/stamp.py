@@ -36,6 +36,7 @@ from engine.evaluate.run_file_entries import files_of_variant
 from engine.evaluate.run_options import CheckpointSpec, RunFile
 from engine.outputs.atomic import write_atomically
 from engine.packages import package_versions
+from engine.store.embed import EmbedReport
 from engine.store.image_source import ImageFolder, ImageSource, RegionImages, digest_images
 from engine.store.reader import Store, open_store
 from engine.store.schema import MODALITIES, ORIGINAL
@@ -45,14 +46,38 @@ BETWEEN_PATHS = re.compile("[,=+]")  # in the parts of a model's spec
 ABSENT = "not there"
 
 
+class Measured(Record):
+    """What went through a model when a store was embedded, and the seconds that images and texts took."""
+
+    images: int
+    image_seconds: float
+    texts: int
+    text_seconds: float
+
+    @classmethod
+    def of(cls, report: EmbedReport) -> Measured | None:
+        """What a report says; None where nothing was embedded."""
+        images, texts = report.forwarded.get("images", 0), report.forwarded.get("texts", 0)
+        if not images or not texts or not report.images_per_second:
+            return None
+        image_seconds = images / report.images_per_second
+        rest = report.seconds["total"] - report.seconds.get("plan", 0.0) - image_seconds
+        return cls(images=images, image_seconds=image_seconds, texts=texts, text_seconds=max(rest, 0.0))
+
+    def seconds(self, images: int, texts: int) -> float:
+        """How long so many items take at this rate."""
+        return images * self.image_seconds / self.images + texts * self.text_seconds / self.texts
+
+
 class Stamp(Record):
     """What was embedded, topic by topic, and what it gave: the encoder's fingerprint, and each set's key and
-    counts by label."""
+    counts by label. How long it took is no part of that."""
 
     inputs: dict[str, str]
     encoder_spec: str
     encoder_fingerprint: str
     sets: dict[str, str]
+    measured: Measured | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,14 +173,15 @@ def is_embedded(stamp_file: Path, store_file: Path, inputs: dict[str, str], labe
         return False
     try:
         with open_store(store_file) as store:
-            return stamp == stamp_of(store, inputs, labels)
+            return stamp == stamp_of(store, inputs, labels, stamp.measured)
     except InputError:  # missing or damaged: embedding says so, or mends it
         return False
 
 
-def stamp_of(store: Store, inputs: dict[str, str], labels: Sequence[str]) -> Stamp:
+def stamp_of(store: Store, inputs: dict[str, str], labels: Sequence[str], measured: Measured | None) -> Stamp:
     """The stamp of an open store."""
     return Stamp(
+        measured=measured,
         inputs=inputs,
         encoder_spec=store.header.encoder_spec,
         encoder_fingerprint=store.header.encoder_fingerprint,
