@@ -16,14 +16,13 @@ from engine.encoders.device import arithmetic
 from engine.encoders.forward import Forward, Rows, pad_ids, unit_rows
 from engine.encoders.identity import json_digest
 from engine.encoders.registry import EncoderRequest
-from engine.encoders.scorer import Join, State
+from engine.encoders.scorer import PUBLISHED_SHORTLISTS, Join, State
 from engine.encoders.weights import hash_weights
 from engine.encoders.wordpiece import WordPiece
 
 # of CLIP; both families resize to a square, bicubic, whatever the aspect
 _MEAN = np.array((0.48145466, 0.4578275, 0.40821073), dtype=np.float32)
 _STD = np.array((0.26862954, 0.26130258, 0.27577711), dtype=np.float32)
-SHORTLIST: Mapping[str, int] = {"coco": 256, "flickr30k": 128}
 _JOINS: Mapping[Join, str] = {"add": "its logit and the cosine", "replace": "its logit alone"}
 MATCH = 1  # column of the logit that says "these belong together"
 
@@ -129,7 +128,7 @@ class MatchingEncoder:
     @property
     def shortlist(self) -> Mapping[str, int]:
         """Published shortlist lengths by data set."""
-        return SHORTLIST
+        return PUBLISHED_SHORTLISTS
 
     @property
     def description(self) -> Mapping[str, str]:

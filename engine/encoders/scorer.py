@@ -18,6 +18,8 @@ from engine.encoders.encoder import Encoder
 
 State = NDArray[np.float32]
 Join = Literal["add", "replace"]
+PUBLISHED_SHORTLISTS: Mapping[str, int] = {"coco": 256, "flickr30k": 128}
+"""k_test of ALBEF's and BLIP's evaluation, by data set."""
 
 
 class Reranker(Encoder, Protocol):

@@ -178,7 +178,7 @@ class DirectionSearch:
             return MatrixStage(self.direction, self.gallery, self.store.header, self.watched)
         if self.rerank is None:
             return self.embedded
-        return TwoStage(self.direction, self.embedded, self.rerank.scores, self.rerank.k_test)
+        return TwoStage(self.direction, self.embedded, self.rerank)
 
     @property
     def base_backend(self) -> SearchBackend:

@@ -13,11 +13,13 @@ from engine.corpus.shape import shorten
 from engine.encoders.influence import open_influence
 from engine.encoders.preprocess import parse_preprocess
 from engine.encoders.registry import FILE_FAMILIES, check_family, parse_spec
+from engine.encoders.scorer import PUBLISHED_SHORTLISTS
 from engine.errors import InputError
 from engine.evaluate.names import safe_name
 from engine.evaluate.run_file_checks import RELATIVE
-from engine.evaluate.run_options import CheckpointSpec, RunDocument, VariantEntry
+from engine.evaluate.run_options import CheckpointEntry, CheckpointSpec, RunDocument, VariantEntry
 from engine.evaluate.sets import direction_of
+from engine.evaluate.stages.reranking import parse_k_test
 from engine.evaluate.yaml_document import Document, Place
 from engine.variants.influence import bind_influence
 from engine.variants.registry import Family, make_variant, spec_parts, variant_families
@@ -159,11 +161,22 @@ def checkpoints_of(
         with document.placing(place):
             if entry.preprocess is not None:
                 parse_preprocess(entry.preprocess)
+            if entry.rerank is not None:
+                parse_k_test(str(entry.rerank), PUBLISHED_SHORTLISTS)
             models = [named for model in entry.model for named in models_of(model, folder)]
         if entry.name is not None and len(models) > 1:
             raise document.error((*place, "name"), f"is one name for {len(models)} checkpoints; leave it out")
         for model, name in models:
-            yield place, CheckpointSpec(model=model, name=entry.name or name, preprocess=entry.preprocess)
+            yield place, spec_of(entry, model, name)
+
+
+def spec_of(entry: CheckpointEntry, model: str, name: str) -> CheckpointSpec:
+    """One checkpoint of an entry; `name` is what it is called where the entry does not say."""
+    spec = CheckpointSpec(model=model, name=entry.name or name, preprocess=entry.preprocess)
+    if entry.rerank is None:
+        return spec
+    shown = entry.name or f"{name}, reranked"
+    return spec.model_copy(update={"name": shown, "store": spec.name, "rerank": str(entry.rerank)})
 
 
 def models_of(model: str, folder: Path) -> list[tuple[str, str]]:

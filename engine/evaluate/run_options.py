@@ -28,24 +28,36 @@ def default_workers() -> int:
 
 class CheckpointEntry(Record):
     """Checkpoints as they are written: specs, each of one checkpoint or with a pattern of files for several;
-    `name` is for a single one, `preprocess` for checkpoints that do not say it themselves."""
+    `name` is for a single one, `preprocess` for checkpoints that do not say it themselves. `rerank` is how
+    many of a query the model's matching head scores once more: a number, or a published shortlist's name."""
 
     model: Annotated[tuple[Text, ...], Field(min_length=1)]
     name: Text | None = None
     preprocess: Text | None = None
+    rerank: Text | int | None = None
 
 
 class CheckpointSpec(Record):
-    """One checkpoint: the encoder's spec, its name in tables and files, and its preprocessing."""
+    """One checkpoint: the encoder's spec, its name in tables and files, preprocessing, and second stage.
+
+    `store` is the name of its store where that is not its own: reranked or not, the embeddings are the same.
+    """
 
     model: Text
     name: Text | None = None
     preprocess: Text | None = None
+    rerank: Text | None = None
+    store: Text | None = None
 
     @property
     def label(self) -> str:
         """The name; the spec where it has none."""
         return self.model if self.name is None else self.name
+
+    @property
+    def store_label(self) -> str:
+        """The name of its store."""
+        return self.label if self.store is None else self.store
 
 
 class CorpusSpec(Record):

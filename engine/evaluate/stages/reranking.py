@@ -88,5 +88,10 @@ def parse_k_test(text: str, published: Mapping[str, int]) -> int:
     if text in published:
         return published[text]
     if text.lstrip("-").isdecimal():
-        raise InputError(f"--k-test {text}: expected at least 1")
+        raise InputError(f"a shortlist of {text}: expected at least 1")
     raise unknown_name("length of a shortlist", text, [*published, "a number"])
+
+
+def reranking_key(fingerprint: str, k_test: int) -> dict[str, str]:
+    """What a second stage adds to the key of a run: the scorer, and the length of the shortlist."""
+    return {"reranker": fingerprint, "k_test": str(k_test)}

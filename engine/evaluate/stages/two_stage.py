@@ -20,7 +20,7 @@ from engine.evaluate.gallery import Items, Queries, Relation
 from engine.evaluate.results import Direction, StageRecord
 from engine.evaluate.search import NO_ROW, QUERY_BLOCK, BaseSearch, Best, VariantSearch
 from engine.evaluate.stages.embedded import EmbeddedStage
-from engine.evaluate.stages.pair_scores import PairScores
+from engine.evaluate.stages.reranking import Reranking, reranking_key
 from engine.evaluate.stages.stage import LOAD, SCORE_PAIRS, SEARCH_VARIANT
 from engine.stopwatch import Stopwatch
 from engine.store.schema import ORIGINAL
@@ -31,34 +31,32 @@ LAST = np.iinfo(np.int64).max
 
 @dataclass
 class TwoStage:
-    """A first stage, and a reranker for the best `k_test` of it.
+    """A first stage, and what scores the best of it once more.
 
     A pair's score does not depend on the gallery: with a variant only the pairs with its items are new.
     """
 
     direction: Direction
     first: EmbeddedStage
-    scores: PairScores
-    k_test: int
+    reranking: Reranking
     _listed: TopK | None = field(default=None, repr=False)
 
     @property
     def record(self) -> StageRecord:
         """What scored, and how many."""
-        reranker = self.scores.reranker
+        reranker = self.reranking.scores.reranker
         return StageRecord(
             kind="two-stage",
             scorer=reranker.spec,
             fingerprint=reranker.fingerprint,
-            k_test=self.k_test,
+            k_test=self.reranking.k_test,
             join=reranker.join,
         )
 
     @property
     def key(self) -> Mapping[str, str]:
         """The scorer and the length of the shortlist."""
-        reranker = self.scores.reranker
-        return {"reranker": reranker.fingerprint, "join": reranker.join, "k_test": str(self.k_test)}
+        return reranking_key(self.reranking.scores.reranker.fingerprint, self.reranking.k_test)
 
     def originals(self, queries: Queries, watch: Stopwatch, stage: str) -> BaseSearch:
         """The originals alone."""
@@ -74,7 +72,7 @@ class TwoStage:
             backend = self.first.open_shard(fakes, "adversarial")
         with watch.stage(SEARCH_VARIANT):
             added = self._list(queries, backend, fakes.name)
-            listed = merge(originals, added, len(self.first.gallery), self.k_test)
+            listed = merge(originals, added, len(self.first.gallery), self.reranking.k_test)
         together, found = self._rerank(queries, listed, fakes, watch)
         assert found is not None
         return together, found
@@ -95,7 +93,7 @@ class TwoStage:
         parts = []
         with self.first.watched(f"{name}, first stage", len(queries)) as advance:
             for start, stop in queries.blocks(QUERY_BLOCK):
-                parts.append(backend.topk(queries.read(start, stop), self.k_test))
+                parts.append(backend.topk(queries.read(start, stop), self.reranking.k_test))
                 advance(stop - start)
         return TopK(
             np.concatenate([part.scores for part in parts]), np.concatenate([part.rows for part in parts])
@@ -111,11 +109,11 @@ class TwoStage:
         with watch.stage(SCORE_PAIRS):
             asks, answers = (queries.items,), gallery
             if self.direction == "i2t":
-                scores = self.scores.score(asks, answers, (asking, asked), self.first.watched, name)
+                scores = self.reranking.scores.score(asks, answers, (asking, asked), self.first.watched, name)
             else:
-                scores = self.scores.score(answers, asks, (asked, asking), self.first.watched, name)
+                scores = self.reranking.scores.score(answers, asks, (asked, asking), self.first.watched, name)
             scores = scores.reshape(listed.rows.shape)
-            if self.scores.reranker.join == "add":
+            if self.reranking.scores.reranker.join == "add":
                 scores = scores + listed.scores
             return place(Shortlist(scores, listed.rows), queries, self.first.gallery, fakes)
 

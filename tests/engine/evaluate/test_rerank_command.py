@@ -16,6 +16,7 @@ from engine.cli.main import run
 from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.encoders import scorer_registry
 from engine.errors import InputError
+from engine.evaluate import checkpoint_sweep
 from engine.evaluate.stages.reranking import parse_k_test
 from engine.store.embed import embed
 from engine.variants.registry import make_variant
@@ -124,7 +125,10 @@ def test_images_that_are_not_those_that_were_embedded_are_named(
         (["--images", "images"], "--images belongs to --rerank"),
         (["--rerank", "fake:both"], "--rerank reads the images again; give their folder with --images"),
         (["--rerank", "fake:both", "--images", "nowhere"], "image folder nowhere: found nothing"),
-        (["--rerank", "fake:both", "--images", ".", "--k-test", "0"], "--k-test 0: expected at least 1"),
+        (
+            ["--rerank", "fake:both", "--images", ".", "--k-test", "0"],
+            "a shortlist of 0: expected at least 1",
+        ),
         (["--rerank", "fake:both", "--images", ".", "--k-test", "flikr"], "did you mean 'flickr30k'?"),
         (["--rerank", "fake:both", "--images", ".", "--ranked"], "--ranked lists the first stage only"),
         (["--rerank", "fake:both", "--images", ".", "--pair-scores", "no/f"], "the folder no is not there"),
@@ -171,3 +175,78 @@ def test_lengths_of_shortlists() -> None:
     assert parse_k_test("flickr30k", published) == 128
     assert parse_k_test("7", published) == 7
     assert parse_k_test("1" + "0" * 18, published) == 10**18
+
+
+SWEEP = """
+checkpoints:
+  - {model: "blip:one.pth", name: plain}
+  - {model: "blip:one.pth", rerank: 3}
+corpus: {path: corpus.csv, images: images}
+variants: ["mix:0.5"]
+stores: stores
+out: results
+resamples: 0
+"""
+
+
+@pytest.fixture
+def swept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run file of one model, plain and reranked, in the working folder."""
+    rows = [f"{i // 2}.png,{'a' * (i + 1)}" for i in range(2 * IMAGES)]
+    (folder / "corpus.csv").write_text("image,caption\n" + "\n".join(rows) + "\n")
+    (folder / "one.pth").write_bytes(b"weights")
+    (folder / "run.yaml").write_text(SWEEP)
+    monkeypatch.setattr(checkpoint_sweep, "open_model", lambda spec, **options: Model())
+    monkeypatch.setattr(checkpoint_sweep, "open_reranker", lambda spec, **options: Model())
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_sweep_keeps_plain_and_reranked_runs_apart(
+    swept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["sweep", "run.yaml"]) == 0
+    said = capsys.readouterr()
+    assert "one, reranked" in said.out
+    assert "reranked the best 3 by fake:both" in said.err
+    stages = {
+        path.parent.name: json.loads(path.read_text())["runs"][0]["stage"]
+        for path in (swept / "results").glob("*/none.i2t.json")
+    }
+    assert {name.partition("-")[0]: stage and stage["k_test"] for name, stage in stages.items()} == {
+        "plain": None,
+        "one": 3,
+    }
+    monkeypatch.setattr(checkpoint_sweep, "open_reranker", lambda spec, **options: 1 / 0)
+    assert run(["sweep", "run.yaml"]) == 0  # finished runs need no model
+    assert "one, reranked i2t: 1 of 1 runs are finished" in capsys.readouterr().err
+
+
+def test_another_length_of_the_shortlist_is_another_run(
+    swept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["sweep", "run.yaml"]) == 0
+    (swept / "run.yaml").write_text(SWEEP.replace("rerank: 3", "rerank: 4"))
+    assert run(["sweep", "run.yaml"]) == 2
+    assert "its k_test is '3', expected '4'" in capsys.readouterr().err
+    assert run(["sweep", "run.yaml", "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("rerank: 3", "rerank: flikr30k", "line 4: unknown length of a shortlist 'flikr30k'; did you mean"),
+        ("rerank: 3", "rerank: 0", "line 4: a shortlist of 0: expected at least 1"),
+        ("resamples: 0", "ranked: true", "checkpoints[1].rerank and ranked exclude each other"),
+        ("resamples: 0", "distractors: [0, 10]", "checkpoints[1].rerank and distractors exclude each other"),
+    ],
+)
+def test_a_mistake_in_a_run_file_is_one_line(
+    swept: Path, old: str, new: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (swept / "run.yaml").write_text(SWEEP.replace(old, new))
+    assert run(["sweep", "run.yaml"]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not (swept / "stores").exists()
