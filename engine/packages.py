@@ -27,6 +27,7 @@ PACKAGES = (
     "numba",
     "pyarrow",
     "pydantic",
+    "scikit-learn",
 )
 
 

@@ -96,16 +96,20 @@ def specs_of(texts: Sequence[str], seed: int) -> list[str]:
     return [with_seed(spec, seed) for spec in specs]
 
 
-def variants_of(specs: Sequence[str], influence: Influence | None = None) -> list[Variant]:
+def variants_of(
+    specs: Sequence[str], influence: Influence | None = None, *, needed: bool = True
+) -> list[Variant]:
     """The variants of specs, bound to the encoders of ``--influence``.
 
-    Raises `InputError` for a spec that is wrong, for two variants of one name, and for encoders that are
-    missing or not needed.
+    Raises `InputError` for a spec that is wrong, for two variants of one name, for encoders that are missing,
+    and, where they must be `needed`, for encoders that are not.
     """
-    from engine.variants.influence import bind_influence
+    from engine.variants.influence import bind_influence, chooses_by_influence
     from engine.variants.registry import make_variant
 
-    variants = bind_influence([make_variant(spec) for spec in specs], influence)
+    variants = [make_variant(spec) for spec in specs]
+    if needed or any(map(chooses_by_influence, variants)):
+        variants = bind_influence(variants, influence)
     names = [variant.name for variant in variants]
     for name in names:
         if names.count(name) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from engine.cli import variants_make, variants_preview
+from engine.cli import variants_audit, variants_make, variants_preview
 
 WIDTH = 80
 
@@ -16,6 +16,7 @@ def command() -> None:
 
 command.add_command(variants_make.command)
 command.add_command(variants_preview.command)
+command.add_command(variants_audit.command)
 
 
 @command.command("list")

@@ -82,7 +82,7 @@ def command(
             raise InputError(f"--variant {spec}: is a file already; name what is to be made")
     made_from = variants_of(specs, influence_of(influence))
     corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)
-    sizes = None if image_folder is None else _image_sizes(corpus, image_folder, made_from)
+    sizes = None if image_folder is None else image_sizes(corpus, image_folder, made_from)
     made = [
         _make(spec, variant, corpus, sizes, out, force)
         for spec, variant in zip(specs, made_from, strict=True)
@@ -90,7 +90,7 @@ def command(
     _print_table(made)
 
 
-def _image_sizes(
+def image_sizes(
     corpus: Corpus, folder: Path, variants: Sequence[Variant]
 ) -> Sequence[tuple[int, int]] | None:
     """(width, height) of every image, when a variant of images is to be made."""

@@ -74,6 +74,8 @@ class WordNet:
         self.first_sense = cache(self._first_sense)
         self.synsets = cache(self._synsets)
         self.depth = cache(self._depth)
+        self.noun_senses = cache(self._noun_senses)
+        self.ancestors = cache(self._ancestors)
 
     def _lemma_names(self, word: str) -> tuple[str, ...]:
         """The lemmas of all synsets of a word, of any part of speech, with spaces for underscores.
@@ -97,6 +99,18 @@ class WordNet:
         """The names of all synsets of a word, of any part of speech."""
         with self._guarded():
             return frozenset(str(synset.name()) for synset in self._reader.synsets(word))
+
+    def _noun_senses(self, word: str) -> tuple[str, ...]:
+        """The names of a noun's synsets, the commonest sense first; a plural is looked up as its singular."""
+        with self._guarded():
+            return tuple(str(synset.name()) for synset in self._reader.synsets(word.replace(" ", "_"), "n"))
+
+    def _ancestors(self, sense: str) -> frozenset[str]:
+        """The names of all synsets above one in the hypernym tree, instances' classes included."""
+        with self._guarded():
+            synset = self._reader.synset(sense)
+            above = synset.closure(lambda one: one.hypernyms() + one.instance_hypernyms())
+            return frozenset(str(one.name()) for one in above)
 
     def _depth(self, noun: str) -> int | None:
         """The largest over a noun's synsets of the smallest depth in the hypernym tree; None for no noun."""
