@@ -61,6 +61,9 @@ if TYPE_CHECKING:
     help=f"What was done to every text before it was encoded: {', '.join(NORMALISATIONS)}.",
 )
 @click.option("--model", required=True, metavar="NAME", help="What to call the model in results.")
+@click.option(
+    "--space", default="", metavar="NAME", help="The name of the rows' space, where several share it."
+)
 @click.option("--out", required=True, type=PATH, metavar="STORE.h5", help="The store to write.")
 @click.option(
     "--dtype",
@@ -81,6 +84,7 @@ def command(
     split: str,
     normalisation: str,
     model: str,
+    space: str,
     out: Path,
     dtype: str,
     force: bool,
@@ -102,6 +106,8 @@ def command(
         corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)
     if similarities is not None:
         others = {"--images": images, "--captions": captions, "--clip-retrieval": clip_retrieval}
+        if space:
+            raise InputError("--space was given with --similarities; scores of pairs are in no space")
         import_matrices(out, model, corpus, similarities, variants, others, dtype, force)
         return
     corpus, sets = gather_originals(images, captions, clip_retrieval, corpus, normalisation)
@@ -112,6 +118,7 @@ def command(
         corpus,
         sets,
         dtype="float16" if dtype == "float16" else "float32",
+        space=space,
         force=force,
         command=command_line(click.get_current_context()),
         progress=ConsoleProgress(),

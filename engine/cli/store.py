@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +69,7 @@ def print_header(store: Store) -> None:
     facts = {
         "store": f"{store.path} ({store.path.stat().st_size:,} bytes)",
         "encoder": f"{header.encoder_spec} ({header.encoder_fingerprint[:SHORT]})",
+        "space": header.space,
         "corpus": f"{header.corpus_name} ({header.corpus_fingerprint[:SHORT]})",
         "read from": header.corpus_source,
         "text": header.normalisation,
@@ -78,9 +79,14 @@ def print_header(store: Store) -> None:
         "created": header.created,
         "with": ", ".join(f"{name} {version}" for name, version in sorted(header.versions.items())),
     }
+    print_facts(facts)
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    """A line a fact, but for empty ones."""
     for label, value in facts.items():
         if value:
-            echo_line(value, f"{label:<10} ")
+            echo_line(value, f"{label:<11} ")
 
 
 def sets_table(sets: Sequence[SetInfo], damaged: Sequence[int] | None) -> Table:

@@ -73,11 +73,12 @@ def import_store(
     sets: Sequence[ImportedSet],
     *,
     dtype: StoredDtype = "float32",
+    space: str = "",
     force: bool = False,
     command: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> None:
-    """Write a store of these sets; `progress` has a task a set.
+    """Write a store of these sets; `space` names the space of the rows, `progress` has a task a set.
 
     The encoder's fingerprint is the hash of the model's name and of the arrays. Raises `InputError` when the
     output is there (without `force`), dimensions differ, a row cannot be normalised (file and row are named),
@@ -96,6 +97,7 @@ def import_store(
             normalisation=corpus.normalisation,
             dtype=dtype,
             corpus_source="" if corpus.source is None else path_text(corpus.source),
+            space=space,
         )
         write_sets(temporary, header, sets, progress or Silent())
 
