@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from engine.corpus.corpus import Corpus
+from engine.errors import InputError
 from engine.variants.concepts import Concepts, default_concepts, load_concepts
 from engine.variants.influence import Influence
 from engine.variants.nouns import NOUNS, Noun, Words, words_of
@@ -63,12 +64,15 @@ class CaptionPolicy(ABC):
     def chooser(self) -> WordChooser:
         """What puts the candidate words in order.
 
-        Raises ValueError when words are chosen by influence and no encoders were put in.
+        Raises `InputError` when words are chosen by influence and no encoders were put in.
         """
         if not self.by_influence:
             return RandomWord()
         if self.influence is None:
-            raise ValueError(f"{self.name} is applied without encoders; call bind_influence before")
+            raise InputError(
+                f"variant {self.name!r} chooses words by embedding influence, which needs encoders; write it "
+                "to a file with `itrstress variants make --influence MODEL` and take file:PATH in its place"
+            )
         return InfluentialWord(self.choice, self.influence)
 
     def groups(self) -> Groups:

@@ -126,12 +126,19 @@ class PublishedConceptTargets(ConceptTargets):
     Never a target: the noun as it stands and, with `foreign`, a lemma that shares any group with it.
     """
 
+    def __init__(self, concepts: Concepts, rule: GroupRule, *, foreign: bool) -> None:
+        super().__init__(concepts, rule, foreign=foreign)
+        self._both: dict[frozenset[str], tuple[Target, ...]] = {}
+
     def pool(self, noun: Noun, text: str) -> Sequence[Target]:
         """The lemmas of the rule's groups, and their plurals where they have one."""
         own = self._own_groups(noun)
         giving = tuple(self._rule(self._concepts, own, noun.modifier)) if own else ()
-        both = [self._filled(giving, _Slot(plural, article=False, mass=False)) for plural in (False, True)]
-        return tuple(dict.fromkeys(chain(*both)))
+        key = frozenset(group.name for group in giving)
+        if key not in self._both:
+            slots = (_Slot(plural, article=False, mass=False) for plural in (False, True))
+            self._both[key] = tuple(dict.fromkeys(chain(*(self._filled(giving, slot) for slot in slots))))
+        return self._both[key]
 
     def allows(self, noun: Noun, target: Target) -> bool:
         """See the class."""

@@ -11,6 +11,7 @@ import pytest
 
 from engine.corpus.corpus import Corpus
 from engine.corpus.wording import same_form
+from engine.errors import InputError
 from engine.variants.concept_targets import ConceptTargets, PublishedConceptTargets
 from engine.variants.concepts import ADDED_GROUPS, default_concepts
 from engine.variants.families.danger import KINDS
@@ -105,6 +106,12 @@ def bound(spec: str, make_influence: Any) -> Any:
 
     variant = make_variant(spec)
     return bind_influence([variant], make_influence()[0] if chooses_by_influence(variant) else None)[0]
+
+
+def test_without_encoders_the_error_says_how_to_have_them(corpus: Corpus) -> None:
+    for spec in ("delete_low_ei", "rand_voca:choice=high_ei"):
+        with pytest.raises(InputError, match=r"variants make --influence MODEL` and take file:PATH"):
+            make_variant(spec).apply(corpus)
 
 
 def test_deletion_of_the_lowest_and_the_highest_differs_and_is_recorded(
