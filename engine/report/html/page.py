@@ -154,6 +154,7 @@ class Page:
         )
         environment.filters |= {
             "number": number,
+            "short": short_spec,
             "interval": interval,
             "mib": mib,
             "milliseconds": milliseconds,
@@ -406,6 +407,13 @@ def origin_of(checkpoint: str, found: Sequence[FoundRun]) -> Mapping[str, str]:
 def template_text(name: str) -> str:
     """A template as it is."""
     return (resources.files(TEMPLATES) / "templates" / name).read_text(encoding="utf-8")
+
+
+def short_spec(spec: str) -> str:
+    """An encoder's spec without the folders of its path."""
+    family, colon, path = spec.rpartition(":")
+    folders, slash, name = path.rpartition("/")
+    return f"{family}{colon}\u2026/{name}" if slash and "/" in folders else spec
 
 
 def number(value: float | None, digits: int = 1) -> str:

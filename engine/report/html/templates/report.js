@@ -220,7 +220,7 @@
     });
     const xs = traces.flatMap((trace) => trace.x);
     const xaxis = { label: figure.x_label };
-    if (figure.ticks.length) Object.assign(xaxis, { type: "category", categoryorder: "array", categoryarray: figure.ticks });
+    if (figure.ticks.length) Object.assign(xaxis, { range: [-0.35, figure.ticks.length - 0.65], type: "category", categoryorder: "array", categoryarray: figure.ticks });
     else if (figure.log) Object.assign(xaxis, logAxis(xs, traces));
     else Object.assign(xaxis, { tickvals: [...new Set(xs)].sort((a, b) => a - b) });
     return {
@@ -327,7 +327,7 @@
     const tintOf = (row) => swatch(bench.rows.indexOf(row), bench.rows.length);
     if (rows.length) parts.push(["Queries a second", () => ({
       traces: [{ type: "bar", orientation: "h", y: rows.map((row) => plain(row.name)), x: rows.map((row) => row.queries_per_second), marker: { color: rows.map(tintOf) },
-        text: rows.map((row) => shownNumber(row.queries_per_second, 0)), textposition: "auto", cliponaxis: false, hovertemplate: "%{y}: %{x:,.0f} queries/s<extra></extra>" }],
+        text: rows.map((row) => shownNumber(row.queries_per_second, 0)), textposition: "auto", cliponaxis: false, insidetextfont: { color: isDark() ? "#14171b" : "#ffffff" }, hovertemplate: "%{y}: %{x:,.0f} queries/s<extra></extra>" }],
       layout: layoutOf({ height: 70 + 30 * rows.length, bargap: 0.3, xaxis: { label: "queries a second" }, yaxis: { autorange: "reversed", showgrid: false } }),
       summary: "Queries a second. " + rows.map((row) => `${row.name}: ${shownNumber(row.queries_per_second, 0)}`).join("; ") + ".",
     })]);
