@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,30 @@ from engine.encoders.words import split_words
 from engine.errors import InputError
 
 OPTIONS = ("vocab", "image_size", "text_heads")
-# of the 'detector' backbone: blue, green, red
-_MEANS = np.array((102.9801, 115.9465, 122.7717), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class PixelRecipe:
+    """The order of the channels of RGB, and what is taken off and divided by, for values from 0 to 255."""
+
+    name: str
+    channels: list[int]
+    means: NDArray[np.float32]
+    deviations: NDArray[np.float32]
+
+
+# Caffe's networks: blue, green, red, not scaled; torchvision's: ImageNet's mean and deviation
+RECIPES = {
+    "caffe": PixelRecipe(
+        "BGR", [2, 1, 0], np.array((102.9801, 115.9465, 122.7717), np.float32), np.ones(3, np.float32)
+    ),
+    "torchvision": PixelRecipe(
+        "RGB, ImageNet's mean and std",
+        [0, 1, 2],
+        255 * np.array((0.485, 0.456, 0.406), np.float32),
+        255 * np.array((0.229, 0.224, 0.225), np.float32),
+    ),
+}
 
 Tokenise = Callable[[str], list[int]]
 
@@ -88,6 +111,7 @@ class VseInftyEncoder:
     ) -> None:
         self._request, self._forward = request, forward
         self._model, self._tokenise = model, tokenise
+        self._recipe = RECIPES["caffe" if model.backbone is None else model.backbone.style]
         self._parts = _identity(request, model, vocabulary)
         for module in _modules(model):
             module.to(forward.device)
@@ -121,11 +145,12 @@ class VseInftyEncoder:
     def description(self) -> Mapping[str, str]:
         """What a reader should know of it, in words, by topic."""
         size = self._model.image_size
+        pixels = f"{size} x {size}, squashed, bilinear, {self._recipe.name}"
         features = (
             f"features of {self._model.feature_dim} values, {'grid cells' if self._model.grid else 'regions'}"
         )
         return {
-            "images": features if self.reads == "regions" else f"{size} x {size}, squashed, bilinear, BGR",
+            "images": features if self.reads == "regions" else pixels,
             "texts": "BERT" if self._model.positions else "words and a GRU",
             "computed": self._forward.describe(),
         }
@@ -134,7 +159,7 @@ class VseInftyEncoder:
         """float32 [3, side, side] of an RGB image, or the checked features float32 [regions, dim]."""
         if self.reads == "regions":
             return check_regions(image, self.spec, self._model.feature_dim)
-        return _detector_pixels(image, self._model.image_size)
+        return _pixels(image, self._model.image_size, self._recipe)
 
     def encode_images(self, images: Sequence[Any]) -> NDArray[np.float32]:
         """float32 [n, dim], rows L2-normalised. Raises `InputError` for an embedding with no direction."""
@@ -188,12 +213,12 @@ class VseInftyEncoder:
                 )
 
 
-def _detector_pixels(image: Image, side: int) -> Tensor:
-    """float32 [3, side, side], blue green red, minus the means, not scaled.
+def _pixels(image: Image, side: int, recipe: PixelRecipe) -> Tensor:
+    """float32 [3, side, side] of an RGB image.
 
     Bilinear between pixel centres without antialiasing, as OpenCV resizes; the aspect is not kept.
     """
-    values = np.asarray(image, dtype=np.float32)[:, :, ::-1] - _MEANS
+    values = (np.asarray(image, dtype=np.float32)[:, :, recipe.channels] - recipe.means) / recipe.deviations
     pixels = torch.from_numpy(values.transpose(2, 0, 1).copy())[None]
     return functional.interpolate(pixels, size=(side, side), mode="bilinear", align_corners=False)[0]
 
@@ -208,6 +233,7 @@ def _identity(request: EncoderRequest, model: VseInfty, vocabulary: str) -> dict
         "weights": [hash_weights(module) for module in _modules(model)],
         "heads": getattr(model.text, "heads", None),
         "image_size": None if model.backbone is None else model.image_size,
+        **({"backbone": model.backbone.style} if model.backbone and model.backbone.style != "caffe" else {}),
         "vocabulary": vocabulary,
         **arithmetic(request),
     }

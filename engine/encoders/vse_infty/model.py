@@ -23,6 +23,7 @@ FAMILY = "vse_infty"
 NORM_EPS = 1e-8
 _PIXELS_AT_SCALE_ONE = 256
 _USUAL_SCALE = 2
+BACKBONES = ("detector", "wsl", "imagenet_res50", "imagenet_res101", "imagenet_res152")
 # a second batch norm that is never applied; two more copies of the backbone under other names
 _UNUSED_IN_IMAGE = (r"^mlp\.bns\.1\.", r"^backbone\.resnet\.")
 _UNUSED_IN_TEXT = (r"^bert\.pooler\.", r"\.position_ids$")
@@ -161,7 +162,7 @@ def load_vse_infty(path: Path, *, image_size: int | None = None, text_heads: int
 
     `image_size` is the side in pixels of a grid model's image; None takes the checkpoint's own input scale,
     512 when it does not say. Raises `InputError` for a key that is missing, unexpected or wrongly shaped,
-    and for what is not covered: another backbone than 'detector', embeddings that are not normalised.
+    and for embeddings that are not normalised, which are not covered.
     """
     checkpoint = read_checkpoint(path)
     options = published_options(checkpoint)
@@ -169,7 +170,8 @@ def load_vse_infty(path: Path, *, image_size: int | None = None, text_heads: int
     image, text = listed_weights(checkpoint, FAMILY, path, ("image", "text"))
     image, text = image.without(*_UNUSED_IN_IMAGE), text.without(*_UNUSED_IN_TEXT)
     grid = any(key.startswith("image_encoder.") for key in image.tensors)
-    head, backbone = _load_grid(image) if grid else (_load_head(image), None)
+    source = options.get("backbone_source")
+    head, backbone = _load_grid(image, source) if grid else (_load_head(image), None)
     tower, words, positions = _load_text(text, text_heads)
     dim = image.shape("image_encoder.fc.weight" if grid else "fc.weight", 2)[0]
     if tower.dim != dim:
@@ -193,9 +195,9 @@ def _check_options(path: Path, options: Mapping[str, Any]) -> None:
     for option in ("no_imgnorm", "no_txtnorm"):
         if options.get(option):
             raise InputError(f"{path}: trained with {option}: its scores are no cosines; not supported")
-    backbone = options.get("backbone_source", "detector")
-    if options.get("precomp_enc_type") == "backbone" and backbone != "detector":
-        raise InputError(f"{path}: its backbone is {backbone!r}; only the 'detector' backbone is covered")
+    backbone = options.get("backbone_source", BACKBONES[0])
+    if options.get("precomp_enc_type") == "backbone" and backbone not in BACKBONES:
+        raise InputError(f"{path}: its backbone is {backbone!r}; expected one of {', '.join(BACKBONES)}")
 
 
 def _trained_size(options: Mapping[str, Any]) -> int:
@@ -208,10 +210,10 @@ def _load_head(weights: Weights) -> ImageHead:
     return head
 
 
-def _load_grid(weights: Weights) -> tuple[ImageHead, Backbone | None]:
+def _load_grid(weights: Weights, source: str | None) -> tuple[ImageHead, Backbone | None]:
     sizes = _read_head_sizes(weights.below("image_encoder."))
     layers = weights.below("backbone.")
-    backbone = read_backbone_sizes(layers) if layers.tensors else None
+    backbone = read_backbone_sizes(layers, source) if layers.tensors else None
     if backbone is not None and backbone.stages[-1].outputs != sizes.inputs:
         raise InputError(
             f"{weights.source}: the backbone gives {backbone.stages[-1].outputs} channels and "

@@ -10,15 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.encoders.albef.model import load_albef
 from engine.encoders.blip.model import load_blip
 from engine.encoders.positions import fit_positions
+from engine.encoders.registry import open_encoder
 from engine.encoders.sgraf.model import load_sgraf
+from engine.encoders.vse_infty.backbone import Backbone, read_backbone_sizes
 from engine.encoders.vse_infty.model import load_vse_infty
 from engine.encoders.vsrn.model import load_vsrn
+from engine.encoders.weights import Weights
 from engine.errors import InputError
 
 Tiny = Any
@@ -110,12 +114,52 @@ def test_a_vse_checkpoint_without_module_prefix_and_with_position_ids_is_the_sam
     assert torch.equal(one.text(IDS, LENGTHS).vectors, other.text(IDS, LENGTHS).vectors)
 
 
-@pytest.mark.parametrize("backbone", ["wsl", "imagenet_res101"])
-def test_a_backbone_that_is_not_covered_is_an_error(tiny: Tiny, backbone: str) -> None:
-    options = argparse.Namespace(precomp_enc_type="backbone", backbone_source=backbone)
+def test_a_backbone_that_is_not_known_is_an_error(tiny: Tiny) -> None:
+    options = argparse.Namespace(precomp_enc_type="backbone", backbone_source="vgg")
     path = tiny.save("m.pth", {"model": tiny.vse_grid_states(), "opt": options})
-    with pytest.raises(InputError, match=f"its backbone is '{backbone}'; only the 'detector'"):
+    with pytest.raises(InputError, match="its backbone is 'vgg'; expected one of detector, wsl"):
         load_vse_infty(path, text_heads=2)
+
+
+@pytest.mark.parametrize(
+    ("source", "shape"),
+    [("wsl", {"groups": 4, "width_per_group": 4}), (None, {"groups": 2}), ("imagenet_res50", {})],
+)
+@torch.inference_mode()
+def test_wsl_and_imagenet_backbones_are_those_of_torchvision(source: str | None, shape: Any) -> None:
+    from torchvision.models.resnet import Bottleneck, ResNet
+
+    torch.manual_seed(2)
+    library = ResNet(Bottleneck, [1, 2, 1, 2], **shape).eval()
+    for name, tensor in library.state_dict().items():
+        if "running" in name or "bn" in name:
+            tensor.copy_(torch.rand(tensor.shape) + 0.5)
+    stem = (library.conv1, library.bn1, library.relu, library.maxpool)
+    base = torch.nn.Sequential(*stem, library.layer1, library.layer2, library.layer3)
+    both = torch.nn.ModuleDict({"base": base, "top": torch.nn.Sequential(library.layer4)})
+    weights = Weights("vse_infty", "x.pth", both.state_dict())
+    backbone = weights.build(lambda: Backbone(read_backbone_sizes(weights, source)))
+    images = torch.randn(2, 3, 75, 64)
+    assert torch.allclose(backbone(images), both["top"](base(images)), atol=1e-5, rtol=1e-5)
+    assert backbone.style == "torchvision"
+
+
+@pytest.mark.parametrize(
+    ("source", "white"),
+    [
+        ("detector", [255 - 102.9801, 255 - 115.9465, 255 - 122.7717]),
+        ("wsl", [0.515 / 0.229, 0.544 / 0.224, 0.594 / 0.225]),
+    ],
+)
+def test_pixels_are_those_of_the_backbone(tiny: Tiny, source: str, white: list[float]) -> None:
+    options = argparse.Namespace(precomp_enc_type="backbone", backbone_source=source, input_scale_factor=0.25)
+    path = tiny.save("m.pth", {"model": tiny.vse_grid_states(), "opt": options})
+    tiny.pieces()
+    encoder: Any = open_encoder(f"vse_infty:{path}:text_heads=2", device="cpu")
+    prepared = encoder.prepare_image(Image.new("RGB", (10, 20), "white"))
+    assert prepared.shape == (3, 64, 64)
+    np.testing.assert_allclose(prepared[:, 3, 5].numpy(), white, rtol=1e-5)
+    assert encoder.encode_images([prepared]).shape == (1, 8)
 
 
 def test_the_input_scale_of_a_grid_checkpoint_gives_its_image_size(tiny: Tiny) -> None:
