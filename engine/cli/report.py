@@ -9,6 +9,7 @@ import click
 from engine.cli.paths import PATH
 
 DEFAULT_OUT = Path("report.html")
+MISSING_SHOWN = 5
 
 
 @click.command("report")
@@ -74,10 +75,15 @@ def command(
     from engine.report.html.page import Page
     from engine.report.html.sources import Sources
 
+    progress = ConsoleProgress()
     found = collect_runs(paths)
     place = output_file(out, force=force, inputs=files_of(found))
     assert place is not None  # it has a default
     measured = [read_benchmark(path) for path in benchmarks]
     with Sources.find(found, stores, images) as sources:
-        page = Page.of(found, sources, benchmarks=measured, worst=worst, progress=ConsoleProgress())
+        page = Page.of(found, sources, benchmarks=measured, worst=worst, progress=progress)
+    for line in page.missing[:MISSING_SHOWN]:
+        progress.note(f"missing: {line}")
+    if len(page.missing) > MISSING_SHOWN:
+        progress.note(f"missing: {len(page.missing) - MISSING_SHOWN} more, listed in the report")
     write_file(place, page.render())

@@ -70,10 +70,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class Failures:
-    """The worst queries of all runs whose outcomes were read; `missing` says what could not be shown."""
+    """The worst queries of all runs whose outcomes were read.
+
+    `lost` counts all lost queries of the `runs` that were read; `missing` says what could not be shown.
+    """
 
     shown: tuple[Failure, ...]
-    runs_read: int
+    runs: int
+    lost: int
     missing: tuple[str, ...]
 
 
@@ -232,9 +236,9 @@ def winner_of(run: Run, row: Mapping[str, Any], texts: Texts) -> Winner:
 def find_failures(found: Sequence[FoundRun], sources: Sources, worst: int) -> Failures:
     """The `worst` queries of every run with a variant; what cannot be read is named as missing."""
     shown: list[Failure] = []
-    read = 0
+    runs = lost = 0
+    texts: Texts | None = None
     missing: list[str] = []
-    opened: dict[Store, Texts] = {}
     for one in found:
         if one.run.variant is None:
             continue
@@ -243,13 +247,17 @@ def find_failures(found: Sequence[FoundRun], sources: Sources, worst: int) -> Fa
         except InputError as error:
             missing.append(f"{one.label}: {error}")
             continue
-        read += 1
+        runs, lost = runs + 1, lost + len(failures.lost)
         store = sources.store_of(one)
         if store is None:
             missing.append(f"{one.label}: no store at hand holds the variant; name it with --store")
             continue
+        if (
+            texts is None or texts.store is not store
+        ):  # one store at a time, so that their texts do not add up
+            texts = Texts(store)
         try:
-            shown += failures.describe(worst, opened.setdefault(store, Texts(store)))
+            shown += failures.describe(worst, texts)
         except InputError as error:
             missing.append(f"{one.label}: {error}")
-    return Failures(tuple(shown), read, tuple(missing))
+    return Failures(tuple(shown), runs, lost, tuple(missing))

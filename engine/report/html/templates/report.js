@@ -220,7 +220,7 @@
     });
     const xs = traces.flatMap((trace) => trace.x);
     const xaxis = { label: figure.x_label };
-    if (figure.ticks.length) Object.assign(xaxis, { range: [-0.35, figure.ticks.length - 0.65], type: "category", categoryorder: "array", categoryarray: figure.ticks });
+    if (figure.ticks.length) Object.assign(xaxis, { range: [-0.35, figure.ticks.length - 0.65], type: "category", categoryorder: "array", categoryarray: figure.ticks, tickvals: figure.ticks, ticktext: figure.ticks.map(plain) });
     else if (figure.log) Object.assign(xaxis, logAxis(xs, traces));
     else Object.assign(xaxis, { tickvals: [...new Set(xs)].sort((a, b) => a - b) });
     return {

@@ -15,6 +15,7 @@ from PIL import Image
 
 from engine.evaluate.bootstrap import Resampling
 from engine.evaluate.distractors import DistractorChoice
+from engine.evaluate.names import safe_name
 from engine.evaluate.results import write_results
 from engine.evaluate.run import evaluate_store
 from engine.store.reader import open_store
@@ -46,7 +47,7 @@ class Study:
         return self.folder / "images"
 
     def store(self, checkpoint: str) -> Path:
-        return self.folder / "stores" / f"{checkpoint}.h5"
+        return self.folder / "stores" / f"{safe_name(checkpoint)}.h5"
 
 
 def unit(rows: Any) -> Any:
@@ -171,7 +172,7 @@ def write_study(
                 writer.write(plan.modality, plan.name, np.arange(plan.rows), unit(rows))
         if max(distractors):
             add_crowds(study.store(checkpoint), max(distractors))
-        out = study.results / checkpoint
+        out = study.results / safe_name(checkpoint)
         out.mkdir(parents=True)
         with open_store(study.store(checkpoint)) as store:
             found = evaluate_store(

@@ -85,6 +85,29 @@ def test_captions_that_are_html_are_shown_as_text(browser: Any, report: Path) ->
         assert page.title().startswith("Stress test")
 
 
+def test_names_that_are_html_are_shown_as_text(
+    browser: Any, make_study: Callable[..., Any], tmp_path: Path
+) -> None:
+    name = "<b onclick=\"document.title='owned'\">a</b> %{x} '&lt;"
+    study = make_study(checkpoints=(name, "step-2"))
+    out = tmp_path / "report.html"
+    assert run(["report", str(study.results), "--out", str(out)]) == 0
+    with opened(browser, out) as page:
+        for selector in (
+            ".headline h3",
+            ".chip",
+            "#table tbody th",
+            ".card header",
+            ".xtick text",
+            "#origin td",
+        ):
+            shown = " ".join(texts(page, selector))
+            assert "onclick=" in shown.replace("\n", " "), selector
+        assert page.locator("[onclick]").count() == 0
+        page.locator(".chip").first.click()
+        assert page.locator("#table tbody tr:visible").count() == page.locator("#table tbody tr").count() / 2
+
+
 def test_failures_are_filtered_by_variant_checkpoint_and_word(browser: Any, report: Path) -> None:
     with opened(browser, report) as page:
         total = page.locator("#failure-count").text_content()

@@ -211,6 +211,17 @@ def test_what_is_missing_is_said(make_study: Callable[..., Any], tmp_path: Path)
     assert "no such file" in page.text
     assert page.data["failures"] == []
     assert "no store at hand holds the variant" in page.text
+    assert "None can be shown; what is missing is listed at the top." in page.text
+    for file in study.results.glob("*/*.parquet"):
+        file.unlink()
+    page = written([study.results], tmp_path / "t.html")
+    assert "The runs have no per-query outcomes at hand" in page.text
+
+
+def test_no_failure_is_shown_when_none_is_asked_for(study: Any, tmp_path: Path) -> None:
+    page = written([study.results], tmp_path / "r.html", "--worst", "0")
+    assert "None was asked for: --worst 0 ." in page.text
+    assert (page.data["failures"], page.data["thumbnails"]) == ([], [])
 
 
 def test_one_run_without_outcomes_intervals_and_variant(study: Any, tmp_path: Path) -> None:
