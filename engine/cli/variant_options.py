@@ -72,7 +72,9 @@ def variant_options(command: _Command) -> _Command:
 
 def influence_option(help_text: str) -> Callable[[_Command], _Command]:
     """``--influence MODEL[,MODEL...]``."""
-    return click.option("--influence", metavar="MODEL[,MODEL...]", help=help_text)
+    return click.option(
+        "--influence", multiple=True, metavar="MODEL[,MODEL...]", help=f"{help_text} Repeatable."
+    )
 
 
 def _with(options: Sequence[Callable[[_Command], _Command]], command: _Command) -> _Command:
@@ -117,12 +119,12 @@ def variants_of(
     return variants
 
 
-def influence_of(models: str | None) -> Influence | None:
+def influence_of(models: Sequence[str]) -> Influence | None:
     """The encoders of ``--influence``, none of them opened yet; None when it was not given."""
     from engine.encoders.influence import open_influence, split_models
     from engine.report.console import ConsoleProgress
 
-    return None if models is None else open_influence(split_models([models]), progress=ConsoleProgress())
+    return open_influence(split_models(models), progress=ConsoleProgress()) if models else None
 
 
 def rococo_file(specs: Sequence[str]) -> Path | None:

@@ -57,7 +57,7 @@ def command(
     image_folder: Path | None,
     variants: tuple[str, ...],
     seed: int,
-    influence: str | None,
+    influence: tuple[str, ...],
     json_file: Path | None,
     force: bool,
 ) -> None:

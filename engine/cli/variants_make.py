@@ -61,7 +61,7 @@ def command(
     image_folder: Path | None,
     variants: tuple[str, ...],
     seed: int,
-    influence: str | None,
+    influence: tuple[str, ...],
     out: Path,
     force: bool,
 ) -> None:

@@ -46,7 +46,7 @@ def command(
     image_folder: Path | None,
     variants: tuple[str, ...],
     seed: int,
-    influence: str | None,
+    influence: tuple[str, ...],
     items: int,
     font: Path | None,
     out: Path,
