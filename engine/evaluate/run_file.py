@@ -22,8 +22,9 @@ from typing import Any
 
 from engine.errors import InputError
 from engine.evaluate.names import safe_name
+from engine.evaluate.run_file_checkpoints import read_checkpoints
 from engine.evaluate.run_file_checks import check_options, check_places, read_corpora, read_sizes
-from engine.evaluate.run_file_entries import read_checkpoints, read_influence, read_variants
+from engine.evaluate.run_file_variants import read_influence, read_variants
 from engine.evaluate.run_options import Options, RunDocument, RunFile, model_of
 from engine.evaluate.yaml_document import Document
 

@@ -32,7 +32,7 @@ from engine.corpus.images import UnreadableImage, find_image
 from engine.encoders.registry import parse_spec
 from engine.errors import InputError
 from engine.evaluate.results import Record
-from engine.evaluate.run_file_entries import files_of_variant
+from engine.evaluate.run_file_variants import files_of_variant
 from engine.evaluate.run_options import CheckpointSpec, RunFile
 from engine.outputs.atomic import write_atomically
 from engine.packages import package_versions

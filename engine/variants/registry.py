@@ -95,11 +95,16 @@ def split_specs(text: str) -> list[str]:
     return specs
 
 
-def with_seed(spec: str, seed: int) -> str:
-    """A spec with the seed added, where its family takes one and it does not name one."""
+def takes_seed(spec: str) -> bool:
+    """Whether a variant takes a seed that its spec does not name."""
     chosen = variant_families().get(spec.partition(":")[0])
-    takes_seed = chosen is not None and any(parameter.name == "seed" for parameter in chosen.parameters)
-    return f"{spec}:seed={seed}" if takes_seed and ":seed=" not in spec else spec
+    has_seed = chosen is not None and any(parameter.name == "seed" for parameter in chosen.parameters)
+    return has_seed and ":seed=" not in spec
+
+
+def with_seed(spec: str, seed: int) -> str:
+    """A spec with the seed, where it takes one and does not name it."""
+    return f"{spec}:seed={seed}" if takes_seed(spec) else spec
 
 
 def parse_spec(spec: str) -> tuple[Family, Mapping[str, Any]]:

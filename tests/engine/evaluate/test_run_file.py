@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.errors import InputError
 from engine.evaluate import run_file as module
 from engine.evaluate.run_file import load_run_file, load_run_files
-from engine.evaluate.run_file_entries import with_seed
+from engine.variants.registry import with_seed
 
 GOOD = """\
 checkpoints:
