@@ -196,7 +196,10 @@ def test_a_store_of_something_else_is_named_and_replaced_only_by_force(
             {"ids": ("x", *(f"c{row}@swap:seed=1.5" for row in range(1, 11)))},
             "id at row 0: 'c0@swap:seed=1.5', not 'x'",
         ),
-        ({"content_digest": ("d",) * 11}, "digest at row 0: None, not 'd'"),
+        (
+            {"content_digest": ("d",) * 11},
+            r"digest at row 0 \(the bytes of c0@swap:seed=1.5\): None, not 'd'",
+        ),
     ],
 )
 def test_another_set_under_the_same_name_says_what_differs(tmp_path, small, unit_rows, changes, line):
