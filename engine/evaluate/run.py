@@ -147,7 +147,7 @@ def evaluate_store(
         provenance=provenance(
             store,
             sets_of(store, [run.variant for run in runs]),
-            checkpoint=checkpoint or store.header.encoder_spec,
+            checkpoint=checkpoint or shown_name(store, rerank),
             command=command,
             config={**config, "ties": ties, "backend": backend, "depth": depth}
             | ({} if ranked is None else {"relevance": ranked.relevance})
@@ -160,3 +160,12 @@ def evaluate_store(
         runs=tuple(runs),
         timings=add_timings(run.timings for run in runs),
     )
+
+
+def shown_name(store: Store, rerank: Reranking | None) -> str:
+    """The checkpoint in tables: the encoder's spec, and what reranks it."""
+    spec = store.header.encoder_spec
+    if rerank is None:
+        return spec
+    by = rerank.scores.reranker.spec
+    return f"{spec}, reranked" if by == spec else f"{spec}, reranked by {by}"

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.evaluate import metrics
-from engine.evaluate.results import DIRECTIONS, Direction, Results, Run
+from engine.evaluate.results import DIRECTIONS, Direction, Results, Run, StageRecord
 from engine.stopwatch import TOTAL
 
 ROOMY = 100  # from this many columns on there is space between the numbers
@@ -54,14 +54,15 @@ def results_table(results: Results, *, intervals: bool = False) -> Group:
     """
     shown = tables([results], COLUMNS, named=False, intervals=intervals)
     more = more_tables(results)
-    return Group(*shown, *more, *left_out(results.runs), reading(results.runs, full=True))
+    notes = (*stages(results.runs), *left_out(results.runs))
+    return Group(*shown, *more, *notes, reading(results.runs, full=True))
 
 
 def checkpoints_table(results: Sequence[Results], *, intervals: bool = False) -> Group:
     """One table a direction with the runs of several checkpoints, and how to read them; see above."""
     runs = [run for one in results for run in one.runs]
     shown = tables(results, MAIN_COLUMNS, named=True, intervals=intervals)
-    return Group(*shown, *left_out(runs), reading(runs, full=False))
+    return Group(*shown, *stages(runs), *left_out(runs), reading(runs, full=False))
 
 
 def timings_line(results: Results) -> str:
@@ -101,6 +102,22 @@ def more_tables(results: Results) -> Iterable[RenderableType]:
 def runs_of(results: Results, direction: Direction) -> tuple[Run, ...]:
     """The runs of a direction, the one without variant first."""
     return tuple(run for run in results.runs if run.direction == direction)
+
+
+def stages(runs: Sequence[Run]) -> list[Text]:
+    """A line on each thing that scored beside or instead of embeddings."""
+    return [Text(stage_line(one)) for one in dict.fromkeys(run.stage for run in runs) if one is not None]
+
+
+def stage_line(stage: StageRecord) -> str:
+    """What scored, in words."""
+    if stage.kind == "pairs":
+        return f"Scores of pairs by {stage.scorer}."
+    joined = "beside the cosine" if stage.join == "add" else "alone"
+    return (
+        f"Reranked: the best {stage.k_test:,} of every query by the matching score of {stage.scorer} "
+        f"{joined}, all others below them."
+    )
 
 
 def left_out(runs: Sequence[Run]) -> list[Text]:

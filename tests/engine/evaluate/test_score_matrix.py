@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from rich.console import Console
 
 from engine.cli.main import run
 from engine.errors import InputError
@@ -20,6 +21,7 @@ from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.run import evaluate_store
 from engine.evaluate.stages import matrix
 from engine.evaluate.ties import POLICIES, Standing, Top
+from engine.report.table import results_table
 from engine.stopwatch import Stopwatch
 from engine.store.reader import check_embeddings, open_store
 from engine.store.schema import SetPlan, StoreHeader, VariantRecord
@@ -204,7 +206,12 @@ def test_what_needs_vectors_says_that_there_are_none(tmp_path: Path) -> None:
             evaluate_store(store, ranked=RankedMetrics())
         with pytest.raises(InputError, match="no embeddings"):
             evaluate_store(store, distractors=DistractorChoice((0, 10)))
-        assert {one.stage.kind for one in evaluate_store(store).runs if one.stage} == {"pairs"}
+        results = evaluate_store(store)
+    assert {one.stage.kind for one in results.runs if one.stage} == {"pairs"}
+    console = Console(width=120)
+    with console.capture() as shown:
+        console.print(results_table(results))
+    assert "Scores of pairs by fake:pairs." in shown.get()
 
 
 @pytest.mark.parametrize(
