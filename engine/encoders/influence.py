@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from engine.encoders.encoder import Encoder
 from engine.encoders.registry import DEFAULT_BATCH_SIZE, check_family, open_encoder, parse_spec
-from engine.errors import InputError
 from engine.progress import Progress
 from engine.variants.influence import Influence
 
@@ -41,13 +40,6 @@ def open_influence(
     named = preprocess or {}
 
     def open_one(model: str) -> Encoder:
-        encoder = open_encoder(
-            model, device=device, batch_size=DEFAULT_BATCH_SIZE, preprocess=named.get(model)
-        )
-        if not hasattr(encoder, "encode_texts"):
-            raise InputError(
-                f"influence: {model} scores pairs and gives a text no embedding; take a model that does"
-            )
-        return encoder
+        return open_encoder(model, device=device, batch_size=DEFAULT_BATCH_SIZE, preprocess=named.get(model))
 
     return Influence(models, open_one, progress)

@@ -57,8 +57,8 @@ def open_scorer(request: EncoderRequest) -> SgrafScorer:
 def open_family(request: EncoderRequest) -> NoReturn:
     """Raise `InputError`: there is no encoder in this family."""
     raise InputError(
-        f"{request.spec}: the family '{request.family}' scores pairs and has no embedding; "
-        "it cannot fill a store"
+        f"{request.spec}: the family '{request.family}' scores pairs and gives no "
+        "embedding; take a model that does"
     )
 
 

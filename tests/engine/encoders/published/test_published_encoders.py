@@ -280,7 +280,7 @@ def test_specs_that_cannot_be_opened_say_why(tiny: Tiny, specs: dict[str, str]) 
         (f"{specs['albef']},image_size=big", "image_size=big; expected one whole number"),
         (f"{specs['albef']},image_size=8,image_size=8", "image_size=8,8; expected one whole number"),
         (f"vse_infty:{tiny.folder / 'region.pth'}:vocab={wrong}", "needs a vocabulary of 17 words; .* has 6"),
-        (f"saf:{m1}", "cannot fill a store"),
+        (f"saf:{m1}", "gives no embedding; take a model that does"),
     )
     for spec, said in cases:
         with pytest.raises(InputError, match=said) as caught:
