@@ -112,6 +112,14 @@ def ordered_variants(entries: Sequence[Entry]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for _, _, name in sorted(found)))
 
 
+def least_crowded(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Those without distractors; in a direction that has none of these, those with the fewest."""
+    fewest: dict[str, int] = {}
+    for one in entries:
+        fewest[one.direction] = min(one.distractors, fewest.get(one.direction, one.distractors))
+    return tuple(one for one in entries if one.distractors == fewest[one.direction])
+
+
 def value_of(entry: Entry, metric: str) -> Value | None:
     """A metric with its interval, or with its deviation over seeds; None where it is undefined."""
     value = entry.values.get(metric)
@@ -186,7 +194,7 @@ def change_panels(entries: Sequence[Entry], is_shown: Callable[[Change], bool]) 
     for direction in DIRECTIONS:
         changes = [
             change_of(one, entries)
-            for one in entries
+            for one in least_crowded(entries)
             if one.direction == direction and one.variant is not None
         ]
         changes.sort(key=lambda one: (variants.index(one.variant), checkpoints.index(one.checkpoint)))
@@ -204,7 +212,7 @@ def panel_title(direction: Direction) -> str:
 def checkpoints_figure(entries: Sequence[Entry]) -> Figure:
     """Every variant over the checkpoints, in natural order of their names."""
     names = ordered_checkpoints(entries)
-    plain = [entry for entry in entries if not entry.distractors]
+    plain = least_crowded(entries)
     panels = [
         Panel(
             panel_title(direction),
@@ -241,9 +249,9 @@ def parameter_panels(
 ) -> tuple[Panel, ...]:
     """A panel a family and its further parameters, a line a checkpoint with two or more numbers."""
     found: dict[str, dict[str, list[Entry]]] = {}
-    for entry in entries:
+    for entry in least_crowded(entries):
         family, number, rest = split_variant(entry.variant)
-        if family in families and number is not None and not entry.distractors:
+        if family in families and number is not None:
             name = ":".join((title(family), *rest))
             found.setdefault(name, {}).setdefault(entry.checkpoint, []).append(entry)
     panels = []

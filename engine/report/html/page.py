@@ -26,6 +26,7 @@ from engine.report.html.figures import (
     before_of,
     change_of,
     figures_of,
+    least_crowded,
     ordered_checkpoints,
     ordered_variants,
     value_of,
@@ -129,7 +130,9 @@ class Page:
         entries = entries_of(found)
         with progress.task("attributing", len(by_variant(found)), "variants") as advance:
             attributions, unattributed = attribute_all(found, sources, advance)
-        failures = find_failures(found, sources, worst)
+        sizes = {(one.direction, one.distractors) for one in least_crowded(entries)}
+        quiet = [one for one in found if (one.run.direction, one.run.distractors) in sizes]
+        failures = find_failures(quiet, sources, worst)
         return cls(
             found=tuple(found),
             entries=entries,
@@ -206,13 +209,13 @@ class Page:
 
     @property
     def headlines(self) -> tuple[Headline, ...]:
-        """One a checkpoint; without distractors."""
+        """One a checkpoint."""
         return tuple(headline(name, self.entries) for name in self.checkpoints)
 
     @property
     def verdict(self) -> Change | None:
         """The attack that takes most of R@1 from the last checkpoint; None where nothing is taken."""
-        last = [one for one in self.entries if one.checkpoint == self.checkpoints[-1] and not one.distractors]
+        last = [one for one in least_crowded(self.entries) if one.checkpoint == self.checkpoints[-1]]
         attacked = [one for one in last if one.variant is not None]
         worst = max(attacked, key=drop_of, default=None)
         return None if worst is None or drop_of(worst) <= 0 else change_of(worst, last)
@@ -359,7 +362,7 @@ def attribute_all(
 
 def headline(checkpoint: str, entries: Sequence[Entry]) -> Headline:
     """What hurts a checkpoint most."""
-    own = [one for one in entries if one.checkpoint == checkpoint and not one.distractors]
+    own = [one for one in least_crowded(entries) if one.checkpoint == checkpoint]
     blows = [blow(direction, own) for direction in DIRECTIONS if any(e.direction == direction for e in own)]
     spec = next(one.spec for one in entries if one.checkpoint == checkpoint)
     return Headline(checkpoint, spec, tuple(blows))

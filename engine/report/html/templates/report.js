@@ -473,7 +473,7 @@
   const answer = (item, title, isWrong, words) => {
     const body = item.text !== undefined ? marked(item.text, isWrong ? words.map((pair) => pair[1]) : [])
       : item.image !== undefined || item.missing !== undefined ? picture(item, title) : make("span", {}, item.id);
-    return make("div", { class: isWrong ? "answer wrong" : "answer" }, make("h5", {}, title), body, isWrong && item.text !== undefined ? swaps(words) : null);
+    return make("div", { class: isWrong ? "answer wrong" : "answer" }, make("h3", {}, title), body, isWrong && item.text !== undefined ? swaps(words) : null);
   };
   const shownRank = (rank) => shownNumber(rank, Number.isInteger(rank) ? 0 : 1);
   const cardOf = (failure) => {
@@ -482,7 +482,7 @@
     const query = isText
       ? make("blockquote", {}, marked(asked.text, original ? words.map((pair) => pair[1]) : []), original ? make("span", { class: "was" }, `was: ${original.text}`) : null)
       : picture(asked, "The query");
-    const side = make("div", {}, make("h5", {}, isText ? "Asked" : `Asked: ${asked.id}`), isText ? query : null);
+    const side = make("div", {}, make("h3", {}, isText ? "Asked" : `Asked: ${asked.id}`), isText ? query : null);
     const isPictures = truth.text === undefined;
     const answers = [
       answer(truth, isPictures ? "The right image" : "The best true caption", false, []),

@@ -5,6 +5,7 @@ Chromium is Debian's (``apt-get install chromium``) or the one that ``ITRSTRESS_
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import time
@@ -236,6 +237,7 @@ def test_everything_is_reached_with_names(browser: Any, report: Path) -> None:
         levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4,h5')].map(h => +h.tagName[1])")
         assert levels[0] == 1
         assert levels.count(1) == 1
+        assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
         ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
         assert len(ids) == len(set(ids))
 

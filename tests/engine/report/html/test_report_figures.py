@@ -10,8 +10,10 @@ import pytest
 
 from engine.report.html.figures import (
     before_of,
+    changes_figure,
     checkpoints_figure,
     distractors_figure,
+    least_crowded,
     levels_figure,
     natural_key,
     split_variant,
@@ -126,6 +128,16 @@ def test_checkpoints_are_one_axis_in_their_order() -> None:
     assert figure.ticks == ("s9", "s10")
     assert [series.name for series in figure.panels[0].series] == ["(none)", "mix:0.9"]
     assert checkpoints_figure(entries[:2]).missing
+
+
+def test_crowded_galleries_are_left_to_their_own_figure() -> None:
+    crowd = [entry("a", variant, 1.0, distractors=count) for variant in (None, "mix:0.9") for count in (9, 5)]
+    assert {one.distractors for one in least_crowded(crowd)} == {5}
+    quiet = entry("a", "mix:0.9", 2.0)
+    (panel,) = changes_figure([*crowd, quiet]).panels
+    assert [change.distractors for change in panel.changes] == [0]
+    other = entry("a", "mix:0.9", 1.0, direction="t2i", distractors=7)
+    assert {one.distractors for one in least_crowded([*crowd, quiet, other])} == {0, 7}
 
 
 def test_a_drop_rate_that_is_undefined_is_not_drawn() -> None:
