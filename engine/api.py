@@ -145,7 +145,7 @@ def evaluate(
             folder = stack.enter_context(output_folder(Path(out), RESULTS_FILE, force=force, inputs=inputs))
         results = evaluate_store(
             opened,
-            None if variants is None else [canonical_name(opened, spec) for spec in variants],
+            None if variants is None else [canonical_name(spec, opened) for spec in variants],
             directions,
             ties,
             backend,

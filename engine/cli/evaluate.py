@@ -156,7 +156,7 @@ def command(
         rerank = stack.enter_context(options.open(store, limit))
         results = evaluate_store(
             store,
-            [canonical_name(store, spec) for spec in variants] or None,
+            [canonical_name(spec, store) for spec in variants] or None,
             [one for one in DIRECTIONS if direction in (one, BOTH)],
             ties,
             backend,

@@ -83,7 +83,7 @@ def build_command(
             store,
             out,
             sides=sides,
-            variants=[canonical_name(store, spec) for spec in variants] or None,
+            variants=[canonical_name(spec, store) for spec in variants] or None,
             space=space,
             force=force,
             command=command_line(ctx),

@@ -17,12 +17,12 @@ from engine.evaluate.distractors import DistractorChoice, Distractors, open_dist
 from engine.evaluate.finished import find_finished, outcomes_of, redrawn_provenance, with_intervals
 from engine.evaluate.names import run_name, safe_name
 from engine.evaluate.outcome_files import identity, read_outcomes
-from engine.evaluate.provenance import provenance, seeds_of
+from engine.evaluate.provenance import provenance, seeds_of, set_records
 from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.results import Direction, Results, merge_results, write_results
 from engine.evaluate.run import execute
 from engine.evaluate.run_options import CheckpointSpec
-from engine.evaluate.sets import direction_of, run_key, sets_of
+from engine.evaluate.sets import direction_of, run_key
 from engine.evaluate.stages.reranking import Reranking, open_reranking, parse_k_test, reranking_key
 from engine.evaluate.stamp import Inputs, Measured, is_embedded, read_stamp, stamp_of, write_stamp
 from engine.progress import Progress
@@ -234,13 +234,15 @@ class CheckpointSweep:
         results = Results(
             provenance=provenance(
                 search.store,
-                sets_of(search.store, [variant]),
+                [
+                    *set_records([search.store], [variant]),
+                    *([search.distractors.record()] if search.distractors is not None and size else []),
+                ],
                 checkpoint=self.name,
                 command=self.command,
                 config=self.run_file.model_dump(mode="json"),
                 seeds={"run": self.run_file.seed, **seeds_of([] if variant is None else [variant])},
                 searched_by=search.backends,
-                more_sets=[search.distractors.record()] if search.distractors is not None and size else [],
             ),
             runs=(run,),
             timings=run.timings,

@@ -15,6 +15,7 @@ from engine.errors import InputError
 from engine.evaluate import metrics
 from engine.evaluate.distractors import Distractors
 from engine.evaluate.gallery import Items, Queries, Relation, load_items
+from engine.evaluate.indexed import AnySets, IndexedSets
 from engine.evaluate.joined import Crowd, JoinedSearch
 from engine.evaluate.metrics import Outcome
 from engine.evaluate.outcomes import Answered, Asked, base_search_of, outcomes_table
@@ -29,7 +30,7 @@ from engine.evaluate.stages.two_stage import TwoStage
 from engine.evaluate.ties import DEFAULT_POLICY, Standing, TiePolicy, Top, tie_policy
 from engine.progress import Advance, Progress, Silent
 from engine.stopwatch import Stopwatch
-from engine.store.reader import Store, check_embeddings
+from engine.store.reader import check_embeddings
 from engine.store.schema import ORIGINAL, VariantRecord
 from indexes.memory import MemoryLimit
 from indexes.protocol import Origin, SearchBackend
@@ -127,7 +128,7 @@ class DirectionSearch:
     stay open. Raises `InputError` when the sets cannot be searched in this direction.
     """
 
-    store: Store
+    store: AnySets
     direction: Direction
     ties: str = DEFAULT_POLICY
     backend: str = "auto"
@@ -328,6 +329,7 @@ class DirectionSearch:
             key=self.key(name, distractors),
             distractors=distractors,
             stage=self.stage.record,
+            index=self.store.use if isinstance(self.store, IndexedSets) else None,
         )
 
     def key(self, variant: str | None, distractors: int = 0) -> dict[str, str]:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
-from engine.store.reader import EmbeddingSet, Store
+from engine.evaluate.indexed import AnySets
+from engine.store.reader import EmbeddingSet
 from engine.store.schema import COMPLETE, ORIGINAL
 from engine.variants.variant import Modality
 from indexes.protocol import Origin, RowSource, Shard
@@ -84,7 +85,7 @@ class Items:
         return Shard(f"{self.modality}/{self.name}", origin, self.rows)
 
 
-def load_items(store: Store, modality: Modality, name: str = ORIGINAL) -> Items:
+def load_items(store: AnySets, modality: Modality, name: str = ORIGINAL) -> Items:
     """A set's items. Raises `InputError` when the set is missing or not yet complete."""
     stored = store.load(modality, name)
     row = np.flatnonzero(stored.state == COMPLETE)
@@ -102,7 +103,7 @@ def load_items(store: Store, modality: Modality, name: str = ORIGINAL) -> Items:
     )
 
 
-def image_rows(store: Store, stored: EmbeddingSet) -> NDArray[np.int64]:
+def image_rows(store: AnySets, stored: EmbeddingSet) -> NDArray[np.int64]:
     """int64 [rows]: the image row of every row of a set; the source's image for a variant of the captions."""
     if stored.modality == "images":
         return stored.source

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from engine.evaluate.indexed import AnySets, IndexedSets
 from engine.evaluate.results import Provenance, SetRecord, join_words
+from engine.evaluate.sets import sets_of
 from engine.packages import package_versions
 from engine.path_text import storable
-from engine.store.reader import SetInfo, Store
+from engine.store.reader import SetInfo
 
 SEED = re.compile(r"(?:^|:)seed=(\d+)(?=:|$)")
 
@@ -21,11 +23,21 @@ def seeds_of(variants: Iterable[str]) -> dict[str, int]:
     return {name: int(match.group(1)) for name, match in found if match}
 
 
-def set_record(info: SetInfo) -> SetRecord:
-    """What the results say of a set."""
+def set_records(stores: Iterable[AnySets], variants: Sequence[str | None]) -> list[SetRecord]:
+    """What the results say of the originals' sets and those of the variants, each once."""
+    records = [
+        set_record(info, "index " if isinstance(one, IndexedSets) and one.is_of_index(info) else "")
+        for one in stores
+        for info in sets_of(one, variants)
+    ]
+    return list({(one.modality, one.name): one for one in records}.values())
+
+
+def set_record(info: SetInfo, prefix: str = "") -> SetRecord:
+    """What the results say of a set; the prefix tells it from a set of the store."""
     return SetRecord(
         modality=info.modality,
-        name=info.name,
+        name=f"{prefix}{info.name}",
         rows=info.rows,
         skipped=info.skipped,
         content_key=info.content_key,
@@ -34,19 +46,18 @@ def set_record(info: SetInfo) -> SetRecord:
 
 
 def provenance(
-    store: Store,
-    sets: Sequence[SetInfo],
+    store: AnySets,
+    sets: Iterable[SetRecord],
     *,
     checkpoint: str,
     command: Sequence[str],
     config: Mapping[str, Any],
     seeds: Mapping[str, int],
     searched_by: Iterable[tuple[str, str]],
-    more_sets: Iterable[SetRecord] = (),
 ) -> Provenance:
     """The provenance of results from a store, made now.
 
-    `searched_by` are names and devices of backends, `more_sets` those that took part beside the store's.
+    `sets` are all that took part, `searched_by` names and devices of backends.
     """
     header = store.header
     searched = sorted(searched_by)
@@ -61,7 +72,7 @@ def provenance(
         corpus_name=header.corpus_name,
         corpus_fingerprint=header.corpus_fingerprint,
         normalisation=header.normalisation,
-        sets=(*(set_record(info) for info in sets), *more_sets),
+        sets=tuple(sets),
         versions=package_versions(),
         backend=join_words(name for name, _ in searched),
         search_device=join_words(device for _, device in searched),

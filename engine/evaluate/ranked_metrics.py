@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from engine.errors import InputError
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.gallery import Items, Relation, gather, load_items
+from engine.evaluate.indexed import AnySets
 from engine.evaluate.metrics import CUTOFFS
 from engine.evaluate.ranking import Listed, Ranker
 from engine.evaluate.sample import DCG_GAIN, SET_HIT, Values
@@ -137,7 +138,7 @@ class OtherCosines:
     asks: NDArray[np.int64]
 
     @classmethod
-    def of(cls, store: Store, other: Store, ranker: Ranker) -> OtherCosines:
+    def of(cls, store: AnySets, other: Store, ranker: Ranker) -> OtherCosines:
         """The same items in the other store. Raises `InputError` when it holds others."""
         check_embeddings(other)
         if store.header.corpus_fingerprint != other.header.corpus_fingerprint:

@@ -100,6 +100,27 @@ class StageRecord(Record):
     join: Literal["add", "replace"] | None = None
 
 
+class IndexUse(Record):
+    """The fixed index whose galleries were searched (`engine.store.fixed_index`).
+
+    `name` is that of its folder, `fingerprint` of all that a search in it depends on; the encoder is the one
+    of the gallery. `space` and `query_space` are the ids of the spaces of gallery and queries,
+    `space_mismatch` says that they are not the same, and were searched at the user's word.
+    """
+
+    name: str
+    fingerprint: str
+    space: str
+    query_space: str
+    space_mismatch: bool
+    encoder_spec: str
+    encoder_fingerprint: str
+
+    def label(self, checkpoint: str) -> str:
+        """The name of a checkpoint's results in this index, for tables: no result of its own galleries."""
+        return f"{checkpoint} @ {self.name}" + (" (another space)" if self.space_mismatch else "")
+
+
 class Run(Record):
     """Queries x gallery -> metrics, for one variant (None: none) and one direction.
 
@@ -115,7 +136,7 @@ class Run(Record):
     outcome depends on (see `engine.evaluate.sets.run_key`). `relevance` says whose cosines the metrics on
     lists took (`engine.evaluate.ranked_metrics`), None where there are none; `positives_file` whose positives
     the extended metrics took (`engine.evaluate.extra_positives`). `stage` says what scored where it was not
-    embeddings alone.
+    embeddings alone, `index` what was searched where it was not the store's own gallery.
     """
 
     variant: str | None
@@ -138,6 +159,7 @@ class Run(Record):
     positives_file: str | None = None
     distractors: int = 0
     stage: StageRecord | None = None
+    index: IndexUse | None = None
     intervals: dict[str, tuple[float, float]] = {}
     bootstrap: Bootstrap | None = None
 

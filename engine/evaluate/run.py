@@ -12,14 +12,15 @@ from engine.evaluate.controls import without_query
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.distractors import NO_DISTRACTORS, DistractorChoice, open_distractors
 from engine.evaluate.extra_positives import ExtraPositives
+from engine.evaluate.indexed import Against, AnySets
 from engine.evaluate.names import run_name
 from engine.evaluate.outcome_files import write_outcomes
-from engine.evaluate.provenance import provenance, seeds_of
+from engine.evaluate.provenance import provenance, seeds_of, set_records
 from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.results import DIRECTIONS, QUERY_MODALITY, Direction, Results, Run
 from engine.evaluate.sample import Values
 from engine.evaluate.search import DEFAULT_DEPTH
-from engine.evaluate.sets import check_variants, sets_of, variant_sets
+from engine.evaluate.sets import check_variants, variant_sets
 from engine.evaluate.stages.reranking import Reranking
 from engine.evaluate.ties import DEFAULT_POLICY, tie_policy
 from engine.progress import Progress, Silent
@@ -86,6 +87,7 @@ def evaluate_store(
     limit: MemoryLimit | None = None,
     rerank: Reranking | None = None,
     positives: ExtraPositives | None = None,
+    against: Against | None = None,
 ) -> Results:
     """Evaluate a store: without variant, then with each one, in every direction.
 
@@ -94,11 +96,18 @@ def evaluate_store(
     written). `checkpoint` is the name shown (None: the encoder's spec), `resampling` how intervals are drawn,
     `ranked` and `positives` what is measured on lists (None: nothing). Every run is repeated at every size of
     `distractors`, which are searched once. `limit` bounds the memory of the process. With `rerank` the best
-    of every query are scored once more. Raises `InputError` for unknown variants, incomplete or missing sets,
-    and `indexes.errors.SearchInputError` for an unknown backend or a limit too small.
+    of every query are scored once more. With `against` the store's queries are searched in an index: gallery
+    sets, gallery variants and distractors are the index's. Raises `InputError` for unknown variants,
+    incomplete or missing sets, and `indexes.errors.SearchInputError` for an unknown backend or a limit too
+    small.
     """
     tie_policy(ties)
-    check_variants(store, variants or (), directions)
+    if against is not None and rerank is not None:
+        raise InputError("--rerank reads the images and texts of a store's own galleries; leave out --index")
+    searched: dict[Direction, AnySets] = {
+        one: store if against is None else against.sets(store, one) for one in directions
+    }
+    check_variants(store, variants or (), directions, searched)
     lists = [name for name, one in (("--ranked", ranked), ("--positives", positives)) if one is not None]
     if lists and distractors.positive:
         raise InputError(f"{lists[0]} lists no distractors; leave one of {lists[0]} and --distractors out")
@@ -111,15 +120,17 @@ def evaluate_store(
     if rerank is not None and lists:
         raise InputError(f"{lists[0]} lists the first stage only; leave one of {lists[0]} and --rerank out")
     if positives is not None:
-        queries = {one: QUERY_MODALITY[one] for one in DIRECTIONS}
-        positives = positives.directed({one: store.load(asks, ORIGINAL).ids for one, asks in queries.items()})
+        asking = directions if against is not None else DIRECTIONS
+        positives = positives.directed({one: store.load(QUERY_MODALITY[one], ORIGINAL).ids for one in asking})
     runs: list[Run] = []
     backends: set[tuple[str, str]] = set()
-    with open_distractors(store, distractors, directions) as crowds:
+    with open_distractors(
+        store if against is None else against.index.gallery, distractors, directions
+    ) as crowds:
         records = [one.record() for one in crowds.values()]
         for direction in directions:
             search = DirectionSearch(
-                store,
+                searched[direction],
                 direction,
                 ties,
                 backend,
@@ -129,7 +140,7 @@ def evaluate_store(
                 limit=limit,
                 rerank=rerank,
             )
-            known = variant_sets(store, direction)
+            known = variant_sets(search.store, direction)
             chosen = [
                 name for name in dict.fromkeys(known if variants is None else variants) if name in known
             ]
@@ -143,11 +154,12 @@ def evaluate_store(
         "directions": list(directions),
         "distractors": list(distractors.sizes),
     }
+    name = checkpoint or shown_name(store, rerank)
     return Results(
         provenance=provenance(
             store,
-            sets_of(store, [run.variant for run in runs]),
-            checkpoint=checkpoint or shown_name(store, rerank),
+            [*set_records(searched.values(), [run.variant for run in runs]), *records],
+            checkpoint=name if against is None else against.use(store).label(name),
             command=command,
             config={**config, "ties": ties, "backend": backend, "depth": depth}
             | ({} if ranked is None else {"relevance": ranked.relevance})
@@ -155,7 +167,6 @@ def evaluate_store(
             | ({} if limit is None else {"memory_limit": limit.total}),
             seeds=seeds_of(run.variant for run in runs if run.variant is not None),
             searched_by=backends,
-            more_sets=records,
         ),
         runs=tuple(runs),
         timings=add_timings(run.timings for run in runs),

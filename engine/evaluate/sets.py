@@ -7,11 +7,19 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.errors import InputError, unknown_name
-from engine.evaluate.results import DIRECTIONS, GALLERY_MODALITY, QUERY_MODALITY, SCHEMA_VERSION, Direction
-from engine.store.reader import SetInfo, Store
+from engine.evaluate.indexed import AnySets, IndexedSets
+from engine.evaluate.results import (
+    DIRECTIONS,
+    GALLERY_MODALITY,
+    QUERY_MODALITY,
+    SCHEMA_VERSION,
+    Direction,
+    IndexUse,
+)
+from engine.store.reader import SetInfo
 from engine.store.schema import ORIGINAL
 from engine.variants.registry import make_variant, variant_families
 from engine.variants.variant import Modality, Side
@@ -23,13 +31,13 @@ def direction_of(side: Side, modality: Modality) -> Direction:
     return next(direction for direction in DIRECTIONS if place[direction] == modality)
 
 
-def find_set(store: Store, modality: str, name: str) -> SetInfo:
+def find_set(store: AnySets, modality: str, name: str) -> SetInfo:
     """What the store says of a set. Raises `InputError` naming the sets there are."""
     store.stored(modality, name)
     return next(info for info in store.sets if (info.modality, info.name) == (modality, name))
 
 
-def variant_sets(store: Store, direction: Direction) -> dict[str, SetInfo]:
+def variant_sets(store: AnySets, direction: Direction) -> dict[str, SetInfo]:
     """The variants that play a part in a direction, by name, in the order of the store."""
     return {
         info.name: info
@@ -38,10 +46,19 @@ def variant_sets(store: Store, direction: Direction) -> dict[str, SetInfo]:
     }
 
 
-def check_variants(store: Store, variants: Sequence[str], directions: Sequence[Direction]) -> None:
-    """Raise `InputError` for a variant that the store does not hold, or that no asked direction searches."""
-    places = {name: direction for direction in DIRECTIONS for name in variant_sets(store, direction)}
-    asked = {name for direction in directions for name in variant_sets(store, direction)}
+def check_variants(
+    store: AnySets,
+    variants: Sequence[str],
+    directions: Sequence[Direction],
+    searched: Mapping[Direction, AnySets] | None = None,
+) -> None:
+    """Raise `InputError` for a variant that the store does not hold, or that no asked direction searches.
+
+    `searched` are the sets of a direction where they are not the store's alone.
+    """
+    known = {one: variant_sets((searched or {}).get(one, store), one) for one in DIRECTIONS}
+    places = {name: direction for direction in DIRECTIONS for name in known[direction]}
+    asked = {name for direction in directions for name in known[direction]}
     for name in variants:
         if name not in places:
             raise no_such_variant(store, name, list(places))
@@ -52,18 +69,19 @@ def check_variants(store: Store, variants: Sequence[str], directions: Sequence[D
             )
 
 
-def canonical_name(store: Store, spec: str) -> str:
+def canonical_name(spec: str, *stores: AnySets) -> str:
     """The name of the set that a variant's spec asks for: ``mix:0.9:seed=0`` for ``mix:0.9``.
 
-    ``file:PATH`` asks for the variant in the file. A set's name, and what begins with no family's name, stay
-    as they are. Raises `InputError` for a spec that is wrong.
+    ``file:PATH`` asks for the variant in the file. The name of a set that one of the stores has, and what
+    begins with no family's name, stay as they are. Raises `InputError` for a spec that is wrong.
     """
-    if any(info.name == spec for info in store.sets) or spec.partition(":")[0] not in variant_families():
+    names = {info.name for one in stores for info in one.sets}
+    if spec in names or spec.partition(":")[0] not in variant_families():
         return spec
     return make_variant(spec).name
 
 
-def no_such_variant(store: Store, name: str, known: Sequence[str]) -> InputError:
+def no_such_variant(store: AnySets, name: str, known: Sequence[str]) -> InputError:
     """The error for a variant that the store does not hold."""
     if not known:
         return InputError(
@@ -74,12 +92,13 @@ def no_such_variant(store: Store, name: str, known: Sequence[str]) -> InputError
 
 
 def run_key(
-    store: Store, direction: Direction, variant: str | None, ties: str, distractors: str | None = None
+    store: AnySets, direction: Direction, variant: str | None, ties: str, distractors: str | None = None
 ) -> dict[str, str]:
     """What the outcome of a run depends on, part by part: equal parts give equal metrics and outcomes.
 
     The backend, the device and the depth are no parts: they cannot change a score or an order
-    (`indexes/README.md`). `distractors` is what `engine.evaluate.distractors.Distractors.key` says.
+    (`indexes/README.md`). `distractors` is what `engine.evaluate.distractors.Distractors.key` says. A run in
+    a fixed index depends on all of the index, and has never the key of one in the store's own galleries.
     """
     infos = {
         "queries": find_set(store, QUERY_MODALITY[direction], ORIGINAL),
@@ -97,7 +116,15 @@ def run_key(
         **({} if store.header.rows == "embeddings" else {"rows": store.header.rows}),
         **{part: set_key(info) for part, info in infos.items()},
         **({} if distractors is None else {"distractors": distractors}),
+        **(index_key(store.use) if isinstance(store, IndexedSets) else {}),
     }
+
+
+def index_key(use: IndexUse) -> dict[str, str]:
+    """What a run in a fixed index depends on beside its sets; that the spaces differ is part of it, so that a
+    finished run that does not say so is never taken for one that does."""
+    mismatch = {"spaces": f"queries of {use.query_space}, index of {use.space}"} if use.space_mismatch else {}
+    return {"index": use.fingerprint, **mismatch}
 
 
 def set_key(info: SetInfo) -> str:
@@ -106,6 +133,6 @@ def set_key(info: SetInfo) -> str:
     return f"{info.content_key}, {skipped}" + (f" ({info.skipped_digest[:12]})" if info.skipped else "")
 
 
-def sets_of(store: Store, variants: Sequence[str | None]) -> list[SetInfo]:
+def sets_of(store: AnySets, variants: Sequence[str | None]) -> list[SetInfo]:
     """The originals' sets and those of the variants, in the order of the store."""
     return [info for info in store.sets if info.name == ORIGINAL or info.name in variants]

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import h5py
 import numpy as np
@@ -326,7 +326,19 @@ def find_damaged_rows(file: int, stored: StoredSet) -> NDArray[np.int64]:
 # ---------------------------------------------------------------- opening
 
 
-def check_embeddings(store: Store) -> None:
+class Headed(Protocol):
+    """What has the header of a store, and a file to name."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    @property
+    def header(self) -> StoreHeader:
+        """What it is of."""
+
+
+def check_embeddings(store: Headed) -> None:
     """Raise `InputError` for a store of scores, which have no place in a space of vectors."""
     if store.header.rows != "embeddings":
         raise InputError(
