@@ -260,7 +260,7 @@ def test_a_model_bound_to_its_regions_refuses_another_number(
 
 @pytest.mark.parametrize("family", ["saf", "sgr", "saf+sgr"])
 def test_a_pair_scorer_is_no_encoder(pair_specs: dict[str, str], family: str) -> None:
-    with pytest.raises(InputError, match="scores pairs and has no embedding"):
+    with pytest.raises(InputError, match="scores pairs and gives no embedding"):
         open_encoder(pair_specs[family], device="cpu")
 
 
