@@ -84,6 +84,18 @@ BOTH = "both"
     metavar="OTHER.h5",
     help="With --ranked: the store whose cosines are DCG's relevance. Default: STORE.h5 itself.",
 )
+@click.option(
+    "--index",
+    "index_folder",
+    type=PATH,
+    metavar="DIR",
+    help="Search the galleries of this fixed index (`itrstress index build`) in place of those of STORE.h5.",
+)
+@click.option(
+    "--allow-space-mismatch",
+    is_flag=True,
+    help="With --index: search although queries and index are declared of different spaces; results say so.",
+)
 @rerank_options
 @click.option(
     "--positives",
@@ -111,6 +123,8 @@ def command(
     ranked: bool,
     relevance: Path | None,
     positives: Path | None,
+    index_folder: Path | None,
+    allow_space_mismatch: bool,
     intervals: bool,
     force: bool,
     **second: Any,
@@ -122,6 +136,7 @@ def command(
     """
     from engine.evaluate.distractors import DistractorChoice
     from engine.evaluate.extra_positives import read_positives
+    from engine.evaluate.indexed import Against
     from engine.evaluate.ranked_metrics import RankedMetrics
     from engine.evaluate.results import DIRECTIONS, RESULTS_FILE, write_results
     from engine.evaluate.run import evaluate_store
@@ -130,6 +145,7 @@ def command(
     from engine.report.console import ConsoleProgress, table_console
     from engine.report.table import results_table, timings_line
     from engine.store.distractors import parse_sizes
+    from engine.store.fixed_index import open_index
     from engine.store.reader import open_store
     from indexes.memory import MemoryLimit, parse_bytes
 
@@ -137,6 +153,8 @@ def command(
         raise unknown_name("direction", direction, (*DIRECTIONS, BOTH))
     if relevance is not None and not ranked:
         raise InputError("--relevance belongs to --ranked; add it or leave it out")
+    if allow_space_mismatch and index_folder is None:
+        raise InputError("--allow-space-mismatch belongs to --index; add it or leave it out")
     extra = None if positives is None else read_positives(positives)
     choice = DistractorChoice(parse_sizes("--distractors", distractors), distractor_set)
     if distractor_set is not None and not choice.positive:
@@ -149,6 +167,10 @@ def command(
     with ExitStack() as stack:
         store = stack.enter_context(open_store(store_file))
         other = None if relevance is None else stack.enter_context(open_store(relevance))
+        against = None
+        if index_folder is not None:
+            against = Against(stack.enter_context(open_index(index_folder)), allow_space_mismatch)
+        held = [store] if against is None else [store, against.index.gallery]
         folder = None
         if out is not None:
             inputs = named_files(ctx, "--out")
@@ -156,7 +178,7 @@ def command(
         rerank = stack.enter_context(options.open(store, limit))
         results = evaluate_store(
             store,
-            [canonical_name(spec, store) for spec in variants] or None,
+            [canonical_name(spec, *held) for spec in variants] or None,
             [one for one in DIRECTIONS if direction in (one, BOTH)],
             ties,
             backend,
@@ -169,6 +191,7 @@ def command(
             distractors=choice,
             limit=limit,
             rerank=rerank,
+            against=against,
         )
         if folder is not None:
             write_results(results, folder / RESULTS_FILE)
