@@ -13,16 +13,16 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from engine.corpus.corpus import Corpus
 from engine.errors import InputError
 from engine.variants.checks import require_change
-from engine.variants.fakes import PairRecipe
+from engine.variants.fakes import PairRecipe, Pixels, blend, value_pairs
 from engine.variants.parameters import LEVEL_EXPECTED, parse_level
 from engine.variants.recipes import ImageReference, RecipeFields, recipe_kind, rgb_sources
 from engine.variants.variant import VariantItem, VariantItems
@@ -34,8 +34,6 @@ LARGEST_SEED = 2**32 - 1
 """The largest seed that `numpy.random.seed`, and so the script, takes."""
 
 _WORDS = 2**32
-
-Pixels = NDArray[np.uint8]
 
 
 # ---------------------------------------------------------------- the script's random numbers
@@ -141,8 +139,8 @@ class PublishedMixRecipe(PairRecipe):
 
     def draw(self, images: Sequence[Image.Image]) -> Image.Image:
         """The blend of the squashed images, 384 x 384."""
-        original, fake = (np.asarray(squash(image)) for image in rgb_sources(self, images))
-        return jpeg(Image.fromarray(blend_in_float32(original, fake, float(self.level))))
+        original, fake = map(squash, rgb_sources(self, images))
+        return jpeg(blend(original, fake, blends_in_float32(self.level)))
 
     @classmethod
     def from_fields(cls, fields: RecipeFields) -> PublishedMixRecipe:
@@ -151,11 +149,13 @@ class PublishedMixRecipe(PairRecipe):
         return cls(fields.image("original"), fields.image("fake"), level)
 
 
-def blend_in_float32(original: Pixels, fake: Pixels, level: float) -> Pixels:
-    """uint8 arrays of one shape, blended with the script's steps and roundings."""
-    kept, added, white = np.float32(level), np.float32(1.0 - level), np.float32(255.0)
-    blend = kept * (original.astype(np.float32) / white) + added * (fake.astype(np.float32) / white)
-    pixels: Pixels = np.clip(blend * white + np.float32(0.5), 0, white).astype(np.uint8)
+@lru_cache(maxsize=16)
+def blends_in_float32(level: Decimal) -> Pixels:
+    """uint8 [65536]: every pair of values blended with the script's steps and roundings."""
+    original, fake = (values.astype(np.float32) for values in value_pairs())
+    kept, added, white = np.float32(level), np.float32(1.0 - float(level)), np.float32(255.0)
+    blends = kept * (original / white) + added * (fake / white)
+    pixels: Pixels = np.clip(blends * white + np.float32(0.5), 0, white).astype(np.uint8)
     return pixels
 
 

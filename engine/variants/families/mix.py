@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +13,15 @@ from PIL import Image
 
 from engine.corpus.corpus import Corpus
 from engine.errors import InputError
-from engine.variants.fakes import PairRecipe, cover, image_variant_name, pair_with_fakes
+from engine.variants.fakes import (
+    PairRecipe,
+    Pixels,
+    blend,
+    cover,
+    image_variant_name,
+    pair_with_fakes,
+    value_pairs,
+)
 from engine.variants.parameters import (
     DEFAULT,
     LEVEL_EXPECTED,
@@ -29,6 +38,15 @@ from engine.variants.registry import family
 from engine.variants.variant import Modality, Side, VariantItem, VariantItems
 
 
+@lru_cache(maxsize=16)
+def weighted_means(level: Decimal) -> Pixels:
+    """uint8 [65536]: level * original + (1 - level) * fake, rounded half up, for every pair of values."""
+    kept, whole = level.as_integer_ratio()
+    original, fake = (values.astype(np.int64) for values in value_pairs())
+    means = kept * original + (whole - kept) * fake
+    return ((2 * means + whole) // (2 * whole)).astype(np.uint8)
+
+
 @recipe_kind
 @dataclass(frozen=True)
 class MixRecipe(PairRecipe):
@@ -39,10 +57,7 @@ class MixRecipe(PairRecipe):
     def draw(self, images: Sequence[Image.Image]) -> Image.Image:
         """The blend, at the original's size; the fake covers it (`engine.variants.fakes.cover`)."""
         original, fake = rgb_sources(self, images)
-        kept, whole = self.level.as_integer_ratio()
-        blend = kept * np.asarray(original, dtype=np.int32)
-        blend += (whole - kept) * np.asarray(cover(fake, original.size), dtype=np.int32)
-        return Image.fromarray(((2 * blend + whole) // (2 * whole)).astype(np.uint8))
+        return blend(original, cover(fake, original.size), weighted_means(self.level))
 
     @classmethod
     def from_fields(cls, fields: RecipeFields) -> MixRecipe:

@@ -19,7 +19,7 @@ from engine.variants.published_images import (
     BATCH,
     SIDE,
     PublishedPatchRecipe,
-    blend_in_float32,
+    blends_in_float32,
     half_side,
     published_batches,
     published_box,
@@ -114,7 +114,7 @@ def test_blending_rounds_as_the_script_for_every_pair_of_values(level: str) -> N
     one, other = (torch.from_numpy(values.copy()).to(torch.float32).div(255) for values in (original, fake))
     blend = float(level) * one + (1 - float(level)) * other
     expected = blend.mul(255).add_(0.5).clamp_(0, 255).to(torch.uint8).numpy()
-    assert np.array_equal(blend_in_float32(original, fake, float(level)), expected)
+    assert np.array_equal(blends_in_float32(Decimal(level)).reshape(256, 256).T, expected)
 
 
 # ---------------------------------------------------------------- what the spec says of it
