@@ -248,7 +248,10 @@ def say_written(out: Path, record: IndexRecord) -> None:
     from engine.cli.store import echo_line
 
     sets = ", ".join(f"{one.label} {one.rows - one.skipped:,} rows" for one in record.sets)
-    echo_line(f"wrote {out} (fingerprint {record.fingerprint[:SHORT]}, space {record.space}): {sets}")
+    space = (
+        f"space {record.space}" if record.space != record.encoder_fingerprint else "its encoder's own space"
+    )
+    echo_line(f"wrote {out} (fingerprint {record.fingerprint[:SHORT]}, {space}): {sets}")
     echo_line(f"next: itrstress evaluate QUERIES.h5 --index {out}")
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.evaluate import metrics
+from engine.evaluate.indexed import space_words
 from engine.evaluate.results import DIRECTIONS, Direction, Results, Run, StageRecord
 from engine.stopwatch import TOTAL
 
@@ -54,7 +55,7 @@ def results_table(results: Results, *, intervals: bool = False) -> Group:
     """
     shown = tables([results], COLUMNS, named=False, intervals=intervals)
     more = more_tables(results)
-    notes = (*stages(results.runs), *left_out(results.runs))
+    notes = (*stages(results.runs), *indexes(results.runs), *left_out(results.runs))
     return Group(*shown, *more, *notes, reading(results.runs, full=True))
 
 
@@ -62,7 +63,7 @@ def checkpoints_table(results: Sequence[Results], *, intervals: bool = False) ->
     """One table a direction with the runs of several checkpoints, and how to read them; see above."""
     runs = [run for one in results for run in one.runs]
     shown = tables(results, MAIN_COLUMNS, named=True, intervals=intervals)
-    return Group(*shown, *stages(runs), *left_out(runs), reading(runs, full=False))
+    return Group(*shown, *stages(runs), *indexes(runs), *left_out(runs), reading(runs, full=False))
 
 
 def timings_line(results: Results) -> str:
@@ -125,6 +126,19 @@ def left_out(runs: Sequence[Run]) -> list[Text]:
     counts = {str(run.variant): run.left_out.get(NO_ITEM, 0) for run in runs}
     parts = [f"{variant} {count:,}" for variant, count in counts.items() if count]
     return [Text(f"Originals without an item of the variant: {', '.join(parts)}.")] if parts else []
+
+
+def indexes(runs: Sequence[Run]) -> list[Text]:
+    """A line on every fixed index that was searched, and on queries that are of another space."""
+    lines = []
+    for use in dict.fromkeys(run.index for run in runs if run.index is not None):
+        there = f"Galleries of the index {use.name} ({use.fingerprint[:12]}), made by {use.encoder_spec}."
+        other = (
+            f" They are of the space {space_words(use.space)} and the queries of another one, "
+            f"{space_words(use.query_space)} (--allow-space-mismatch)."
+        )
+        lines.append(Text(there + (other if use.space_mismatch else "")))
+    return lines
 
 
 def reading(runs: Sequence[Run], *, full: bool) -> Text:

@@ -17,6 +17,7 @@ from engine.path_text import storable
 from engine.store.raw import read_region
 from engine.store.reader import SetInfo, Store
 from engine.store.schema import StoredDtype
+from engine.store.writer import now
 from engine.variants.variant import Modality
 
 KIND = "itrstress index"
@@ -99,7 +100,7 @@ def record_of(gallery: Store, command: Sequence[str]) -> IndexRecord:
         dtype=header.dtype,
         sets=tuple(indexed_set(gallery, info) for info in gallery.sets),
         command=tuple(storable(list(command))),
-        created=header.created,
+        created=now(),
         versions=dict(header.versions),
     )
 
