@@ -108,9 +108,7 @@ class Substitute(CaptionPolicy):
         return ONLY_REPEATS
 
 
-def draw_target(
-    rng: np.random.Generator, word: Noun, text: str, targets: VocabularyTargets
-) -> Target | None:
+def draw_target(rng: np.random.Generator, word: Noun, text: str, targets: VocabularyTargets) -> Target | None:
     """A target that may stand for the word, evenly drawn; None when the vocabulary has none."""
     pool = targets.pool(word, text)
     allowed = (pool[place] for place in draw_without_replacement(rng, len(pool)))

@@ -147,7 +147,7 @@ TEXT = st.lists(
 ).map(" ".join)
 
 
-@pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.startswith("synonym")])
+@pytest.mark.parametrize("spec", SPECS)
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(TEXT, min_size=1, max_size=4))
 def test_any_text_is_changed_by_the_rule_or_listed(
