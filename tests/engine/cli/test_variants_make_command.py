@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,7 @@ def test_what_is_there_is_kept_and_nothing_else_is_overwritten(
         (["--variant", "mix:0.9,mix:0.90"], "'mix:0.9:seed=0' is there twice"),
         (["--variant", "file:x.jsonl"], "is a file already"),
         (["--variant", "mix:0.9", "--images", "nowhere"], "image folder nowhere: found nothing"),
-        (["--variant", "mix:0.9", "--influence", "a:b"], "no variant chooses words by it"),
+        (["--variant", "mix:0.9", "--influence", "blip:b"], "no variant chooses words by it"),
         (["--variant", "occlude:40:3", "--images", "images"], "expected at least 40 a side"),
     ],
 )
@@ -167,3 +168,41 @@ def test_files_and_short_names_are_the_same_to_embed_evaluate_and_sweep(
     assert run(["sweep", str(run_file)]) == 0
     swept = {file.name for file in corpus.with_name("swept").rglob("*.json")}
     assert {"mix,0.9,seed=5.t2i.json", "mix,0.9,seed=0.t2i.json", "occlude,2,1.i2t.json"} <= swept
+
+
+def test_fakes_are_drawn_in_the_loader_from_any_kind_of_image_and_never_saved(
+    corpus: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = corpus.with_name("images")
+    for k, mode in enumerate(("L", "RGBA", "CMYK", "P")):
+        with Image.open(images / f"{k}.png") as picture:
+            kinds = {"CMYK": "TIFF"}
+            picture.convert(mode).save(images / f"{k}.png", kinds.get(mode, "PNG"))
+    save = Image.Image.save
+
+    def save_in_memory(self: Image.Image, file: Any, *rest: Any, **options: Any) -> None:
+        assert isinstance(file, io.BytesIO), f"a picture is saved to {file}"
+        save(self, file, *rest, **options)
+
+    monkeypatch.setattr(Image.Image, "save", save_in_memory)
+    before = sorted(corpus.parent.rglob("*"))
+    store = corpus.with_name("store.h5")
+    model = f"open_clip:local-dir:{tiny_model}"
+    embed = ["embed", "--model", model, "--corpus", str(corpus), "--images", str(images), "--out", str(store)]
+    specs = ("mix:0.9", "patch:0.9", "mix:0.9:mode=paper", "patch:0.9:mode=paper", "reencode", "occlude:4:5")
+    assert run([*embed, *(word for spec in specs for word in ("--variant", spec))]) == 0
+    with open_store(store) as stored:
+        assert sum(info.complete == info.rows == 4 for info in stored.sets if info.modality == "images") == 7
+    left = {path for path in sorted(corpus.parent.rglob("*")) if path not in before}
+    assert {path.name for path in left} == {"store.h5"}
+
+
+def test_an_image_smaller_than_the_grid_is_named_by_embed(
+    corpus: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = corpus.with_name("images")
+    Image.new("RGB", (3, 2)).save(images / "2.png")
+    store, model = corpus.with_name("store.h5"), f"open_clip:local-dir:{tiny_model}"
+    embed = ["embed", "--model", model, "--corpus", str(corpus), "--images", str(images), "--out", str(store)]
+    line = refused([*embed, "--variant", "occlude:4:5"], capsys)
+    assert "image '2.png' has 3 x 2 pixels; expected at least 4 a side" in line
