@@ -21,12 +21,10 @@ from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.gallery import Items, Relation, gather, load_items
 from engine.evaluate.indexed import AnySets
 from engine.evaluate.metrics import CUTOFFS
-from engine.evaluate.ranking import Listed, Ranker
+from engine.evaluate.ranking import Listed, Ranker, pair_scores
 from engine.evaluate.sample import DCG_GAIN, SET_HIT, Values
-from engine.evaluate.search import PAIR_BLOCK
 from engine.evaluate.ties import TiePolicyName
 from engine.store.reader import Store, check_embeddings
-from indexes.exact import exact_scores
 
 DCG_DEPTH = 10
 
@@ -86,23 +84,36 @@ class RankedMetrics:
         """
         ranker = Ranker.of(search, variant)
         relation = Relation.by_image(ranker.queries.image, ranker.gallery.image)
-        cosines = None if self.other is None else OtherCosines.of(search.store, self.other, ranker)
+        cosines = self.cosines(search, ranker)
         parts: list[dict[str, Values]] = []
         with search.watched(f"{variant or 'original'} lists", len(ranker.queries)) as advance:
             for listed in ranker.lists(max(DCG_DEPTH, *CUTOFFS)):
                 hits = set_hits(ranker, relation, listed, FOUND[search.policy.name])
-                positive = ranker.is_positive(listed)[:, :DCG_DEPTH]
-                cosine = listed.scores if cosines is None else cosines.of_rows(listed)
-                relevance = np.where(positive, 1.0, cosine[:, :DCG_DEPTH].astype(np.float64))
-                parts.append({**hits, DCG_GAIN: dcg(relevance)})
+                if cosines is not None:
+                    positive = ranker.is_positive(listed)[:, :DCG_DEPTH]
+                    cosine = cosines(listed)[:, :DCG_DEPTH].astype(np.float64)
+                    hits[DCG_GAIN] = dcg(np.where(positive, 1.0, cosine))
+                parts.append(hits)
                 advance(listed.stop - listed.start)
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def cosines(
+        self, search: DirectionSearch, ranker: Ranker
+    ) -> Callable[[Listed], NDArray[np.float32]] | None:
+        """The relevance of listed rows that are no positives; None where scores are no cosines and no other
+        store was named, so that there is no DCG."""
+        stage = search.stage.record
+        other: AnySets | None = search.store if stage is not None and stage.kind == "two-stage" else None
+        other = self.other or other
+        if other is not None:
+            return OtherCosines.of(search.store, other, ranker).of_rows
+        return (lambda listed: listed.scores) if stage is None else None
 
 
 def set_hits(ranker: Ranker, relation: Relation, listed: Listed, found: Found) -> dict[str, Values]:
     """``positives within k / min(positives, k)`` for every cut-off: float64 [queries of the block]."""
     query, row = relation.pairs(listed.start, listed.stop)
-    scores = pair_scores(listed.vectors, ranker.gallery, query, row)
+    scores = ranker.pair_scores(listed, query, row)
     positives = relation.counts[listed.start : listed.stop].astype(np.float64)
     result = {}
     for k in CUTOFFS:
@@ -117,17 +128,6 @@ def set_hits(ranker: Ranker, relation: Relation, listed: Listed, found: Found) -
     return result
 
 
-def pair_scores(
-    vectors: NDArray[np.float32], items: Items, query: NDArray[np.int64], row: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """float32 [pairs]: exact scores of queries (rows of `vectors`) and items."""
-    scores = np.empty(len(query), dtype=np.float32)
-    for start in range(0, len(query), PAIR_BLOCK):
-        part = slice(start, start + PAIR_BLOCK)
-        scores[part] = exact_scores(vectors[query[part]], gather(items.rows, row[part]))
-    return scores
-
-
 @dataclass(frozen=True)
 class OtherCosines:
     """Cosines of another encoder for the rows that a ranker lists."""
@@ -138,7 +138,7 @@ class OtherCosines:
     asks: NDArray[np.int64]
 
     @classmethod
-    def of(cls, store: AnySets, other: Store, ranker: Ranker) -> OtherCosines:
+    def of(cls, store: AnySets, other: AnySets, ranker: Ranker) -> OtherCosines:
         """The same items in the other store. Raises `InputError` when it holds others."""
         check_embeddings(other)
         if store.header.corpus_fingerprint != other.header.corpus_fingerprint:
@@ -167,7 +167,7 @@ class OtherCosines:
         return result.reshape(-1, depth)
 
 
-def same_items(other: Store, items: Items) -> Items:
+def same_items(other: AnySets, items: Items) -> Items:
     """A set of the other store with the same items in the same rows; `InputError` when it has others."""
     found = load_items(other, items.modality, items.name)
     if list(found.ids) != list(items.ids):

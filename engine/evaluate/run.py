@@ -111,14 +111,12 @@ def evaluate_store(
     lists = [name for name, one in (("--ranked", ranked), ("--positives", positives)) if one is not None]
     if lists and distractors.positive:
         raise InputError(f"{lists[0]} lists no distractors; leave one of {lists[0]} and --distractors out")
-    if rerank is not None or ranked is not None or distractors.positive:
+    if rerank is not None or distractors.positive:
         check_embeddings(store)
     if rerank is not None and distractors.positive:
         raise InputError(
             "--distractors have no images or texts that --rerank could score; leave one of them out"
         )
-    if rerank is not None and lists:
-        raise InputError(f"{lists[0]} lists the first stage only; leave one of {lists[0]} and --rerank out")
     if positives is not None:
         asking = directions if against is not None else DIRECTIONS
         positives = positives.directed({one: store.load(QUERY_MODALITY[one], ORIGINAL).ids for one in asking})

@@ -52,10 +52,9 @@ def check_belongings(written: RunDocument, document: Document) -> None:
     if written.relevance is not None and not written.ranked:
         raise document.error(("relevance",), "belongs to `ranked: true`; add it or leave it out")
     for number, entry in enumerate(written.checkpoints):
-        other = "ranked" if written.ranked else "distractors" if any(sizes) else None
-        if entry.rerank is not None and other is not None:
+        if entry.rerank is not None and any(sizes):
             place: Place = ("checkpoints", number, "rerank")
-            raise document.error(place, f"and {other} exclude each other; leave one of them out")
+            raise document.error(place, "and distractors exclude each other; leave one of them out")
     if written.ranked and any(sizes):
         raise document.error(("ranked",), "lists no distractors; leave one of ranked and distractors out")
 

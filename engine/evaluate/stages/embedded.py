@@ -52,3 +52,6 @@ class EmbeddedStage:
                 queries, base.positive.score, fakes, backend, depth=self.depth, advance=advance
             )
         return base, found
+
+    def block_scores(self, queries: Queries, fakes: Items | None) -> None:
+        """None: lists come from the shards."""

@@ -16,7 +16,7 @@ from engine.errors import InputError
 from engine.evaluate.gallery import Items, Queries
 from engine.evaluate.results import Direction, StageRecord
 from engine.evaluate.search import NO_ROW, BaseSearch, Best, VariantSearch
-from engine.evaluate.stages.stage import SEARCH_VARIANT, Watched
+from engine.evaluate.stages.stage import SEARCH_VARIANT, BlockScores, Watched
 from engine.progress import Advance
 from engine.stopwatch import Stopwatch
 from engine.store.schema import ORIGINAL, StoreHeader
@@ -68,6 +68,15 @@ class MatrixStage:
             own = scan.best_related(advance)
             counts, top = scan.standing(base.positive.score, advance)
         return base, VariantSearch(counts, top, own)
+
+    def block_scores(self, queries: Queries, fakes: Items | None) -> BlockScores:
+        """Rows of the matrix; where the queries are its columns, every block reads it all."""
+        scans = [Scan(queries, part) for part in (self.gallery, fakes) if part is not None]
+
+        def scores(start: int, stop: int) -> Scores:
+            return np.concatenate([scan.block(start, stop) for scan in scans], axis=1)
+
+        return scores
 
 
 @dataclass(frozen=True)
@@ -133,10 +142,27 @@ class Scan:
             advance(tile.scores.size)
         return Best(score, row, tied)
 
+    def block(self, start: int, stop: int) -> Scores:
+        """float32 [stop - start, items]: all scores of some queries."""
+        if self._asks_by_row:
+            return self._queries.read(start, stop)[:, self._items.row]
+        scores = np.empty((stop - start, len(self._items)), dtype=np.float32)
+        for first, last in self._item_blocks():
+            scores[:, first:last] = self._items.rows.read(first, last)[:, self._asked[start:stop]].T
+        return scores
+
+    @property
+    def _asks_by_row(self) -> bool:
+        """Whether a query's scores are a row: captions that ask for the original images."""
+        return self._items.modality == "images" and self._items.name == ORIGINAL
+
+    def _item_blocks(self) -> Iterator[tuple[int, int]]:
+        step = max(1, BLOCK_SCORES // self._width(self._items, self._asked))
+        return ((first, min(first + step, len(self._items))) for first in range(0, len(self._items), step))
+
     def tiles(self) -> Iterator[Tile]:
         """All scores; of a query in ascending rows."""
-        images = self._items.modality == "images" and self._items.name == ORIGINAL
-        return self._rows_of_queries() if images else self._rows_of_items()
+        return self._rows_of_queries() if self._asks_by_row else self._rows_of_items()
 
     def _rows_of_queries(self) -> Iterator[Tile]:
         """Captions ask, and their rows hold the scores of all images."""
@@ -147,9 +173,7 @@ class Scan:
 
     def _rows_of_items(self) -> Iterator[Tile]:
         """The items' rows hold the scores of all originals that ask."""
-        step = max(1, BLOCK_SCORES // self._width(self._items, self._asked))
-        for start in range(0, len(self._items), step):
-            stop = min(start + step, len(self._items))
+        for start, stop in self._item_blocks():
             scores = np.ascontiguousarray(self._items.rows.read(start, stop)[:, self._asked].T)
             yield Tile(
                 slice(0, len(self._queries)), slice(start, stop), scores.astype(np.float32, copy=False)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.evaluate.gallery import Items, Queries
 from engine.evaluate.results import StageRecord
@@ -20,6 +23,10 @@ class Watched(Protocol):
 
     def __call__(self, name: str, total: int, unit: str = "queries") -> AbstractContextManager[Advance]:
         """A context manager that gives the function to call with what was just done."""
+
+
+BlockScores = Callable[[int, int], NDArray[np.float32]]
+"""Scores float32 [queries, rows] of queries [start, stop) with all originals, then with a variant's items."""
 
 
 class Stage(Protocol):
@@ -44,3 +51,6 @@ class Stage(Protocol):
         self, queries: Queries, base: BaseSearch, fakes: Items, watch: Stopwatch
     ) -> tuple[BaseSearch, VariantSearch]:
         """The originals and a variant's items in one gallery; `base` is what `originals` gave."""
+
+    def block_scores(self, queries: Queries, fakes: Items | None) -> BlockScores | None:
+        """What lists are made from; None where they come from a search of shards."""

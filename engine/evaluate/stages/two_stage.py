@@ -21,7 +21,7 @@ from engine.evaluate.results import Direction, StageRecord
 from engine.evaluate.search import NO_ROW, QUERY_BLOCK, BaseSearch, Best, VariantSearch
 from engine.evaluate.stages.embedded import EmbeddedStage
 from engine.evaluate.stages.reranking import Reranking, reranking_key
-from engine.evaluate.stages.stage import LOAD, SCORE_PAIRS, SEARCH_VARIANT
+from engine.evaluate.stages.stage import LOAD, SCORE_PAIRS, SEARCH_VARIANT, BlockScores
 from engine.stopwatch import Stopwatch
 from engine.store.schema import ORIGINAL
 from indexes.protocol import Counts, SearchBackend, TopK
@@ -61,21 +61,35 @@ class TwoStage:
     def originals(self, queries: Queries, watch: Stopwatch, stage: str) -> BaseSearch:
         """The originals alone."""
         listed = self._list_originals(queries, watch, stage)
-        return self._rerank(queries, listed, None, watch)[0]
+        return place(self._score(queries, listed, None, watch), queries, self.first.gallery, None)[0]
 
     def beside(
         self, queries: Queries, base: BaseSearch, fakes: Items, watch: Stopwatch
     ) -> tuple[BaseSearch, VariantSearch]:
         """Originals and fakes in one shortlist; where `base` stood alone does not matter."""
         originals = self._list_originals(queries, watch, SEARCH_VARIANT)
-        with watch.stage(LOAD):
-            backend = self.first.open_shard(fakes, "adversarial")
-        with watch.stage(SEARCH_VARIANT):
-            added = self._list(queries, backend, fakes.name)
-            listed = merge(originals, added, len(self.first.gallery), self.reranking.k_test)
-        together, found = self._rerank(queries, listed, fakes, watch)
+        listed = self._with_fakes(queries, originals, fakes, watch)
+        together, found = place(
+            self._score(queries, listed, fakes, watch), queries, self.first.gallery, fakes
+        )
         assert found is not None
         return together, found
+
+    def block_scores(self, queries: Queries, fakes: Items | None) -> BlockScores:
+        """Scores of the shortlists, ``-inf`` beside them."""
+        watch = Stopwatch()
+        listed = self._list_originals(queries, watch, SEARCH_VARIANT)
+        if fakes is not None:
+            listed = self._with_fakes(queries, listed, fakes, watch)
+        found = self._score(queries, listed, fakes, watch)
+        size = len(self.first.gallery) + (0 if fakes is None else len(fakes))
+
+        def scores(start: int, stop: int) -> NDArray[np.float32]:
+            block = np.full((stop - start, size), -np.inf, dtype=np.float32)
+            np.put_along_axis(block, found.rows[start:stop], found.scores[start:stop], axis=1)
+            return block
+
+        return scores
 
     def _list_originals(self, queries: Queries, watch: Stopwatch, stage: str) -> TopK:
         """Kept for the original queries, which every gallery variant has."""
@@ -89,6 +103,13 @@ class TwoStage:
             self._listed = listed
         return listed
 
+    def _with_fakes(self, queries: Queries, originals: TopK, fakes: Items, watch: Stopwatch) -> TopK:
+        with watch.stage(LOAD):
+            backend = self.first.open_shard(fakes, "adversarial")
+        with watch.stage(SEARCH_VARIANT):
+            added = self._list(queries, backend, fakes.name)
+            return merge(originals, added, len(self.first.gallery), self.reranking.k_test)
+
     def _list(self, queries: Queries, backend: SearchBackend, name: str) -> TopK:
         parts = []
         with self.first.watched(f"{name}, first stage", len(queries)) as advance:
@@ -99,9 +120,7 @@ class TwoStage:
             np.concatenate([part.scores for part in parts]), np.concatenate([part.rows for part in parts])
         )
 
-    def _rerank(
-        self, queries: Queries, listed: TopK, fakes: Items | None, watch: Stopwatch
-    ) -> tuple[BaseSearch, VariantSearch | None]:
+    def _score(self, queries: Queries, listed: TopK, fakes: Items | None, watch: Stopwatch) -> Shortlist:
         gallery = (self.first.gallery,) if fakes is None else (self.first.gallery, fakes)
         asking = np.repeat(queries.number, listed.rows.shape[1])
         asked = listed.rows.reshape(-1)
@@ -115,7 +134,7 @@ class TwoStage:
             scores = scores.reshape(listed.rows.shape)
             if self.reranking.scores.reranker.join == "add":
                 scores = scores + listed.scores
-            return place(Shortlist(scores, listed.rows), queries, self.first.gallery, fakes)
+            return Shortlist(scores, listed.rows)
 
 
 def merge(first: TopK, second: TopK, rows: int, depth: int) -> TopK:

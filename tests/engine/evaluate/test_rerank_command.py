@@ -133,7 +133,6 @@ def test_images_that_are_not_those_that_were_embedded_are_named(
             "a shortlist of 0: expected at least 1",
         ),
         (["--rerank", "fake:both", "--images", ".", "--k-test", "flikr"], "did you mean 'flickr30k'?"),
-        (["--rerank", "fake:both", "--images", ".", "--ranked"], "--ranked lists the first stage only"),
         (["--rerank", "fake:both", "--images", ".", "--pair-scores", "no/f"], "the folder no is not there"),
         (["--rerank", "fake:both", "--images", ".", "--pair-scores", "s.h5"], "is no file of pair scores"),
     ],
@@ -240,7 +239,6 @@ def test_another_length_of_the_shortlist_is_another_run(
     [
         ("rerank: 3", "rerank: flikr30k", "line 4: unknown length of a shortlist 'flikr30k'; did you mean"),
         ("rerank: 3", "rerank: 0", "line 4: a shortlist of 0: expected at least 1"),
-        ("resamples: 0", "ranked: true", "checkpoints[1].rerank and ranked exclude each other"),
         ("resamples: 0", "distractors: [0, 10]", "checkpoints[1].rerank and distractors exclude each other"),
     ],
 )

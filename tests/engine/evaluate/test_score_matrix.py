@@ -15,9 +15,11 @@ from rich.console import Console
 
 from engine.cli.main import run
 from engine.errors import InputError
+from engine.evaluate import ranking
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.distractors import DistractorChoice
 from engine.evaluate.ranked_metrics import RankedMetrics
+from engine.evaluate.ranking import Ranker
 from engine.evaluate.run import evaluate_store
 from engine.evaluate.stages import matrix
 from engine.evaluate.ties import POLICIES, Standing, Top
@@ -182,6 +184,50 @@ def plain(seed: int = 0) -> Pairs:
     return Pairs(owner, tables[0], tables[1], list(range(8)), tables[2], tables[3], list(range(4)))
 
 
+@settings(max_examples=30, deadline=None)
+@given(world=pairs(), block=st.sampled_from([1, 3, 1 << 20]))
+def test_lists_are_the_rows_in_order_of_their_scores(
+    tmp_path_factory: pytest.TempPathFactory, world: Pairs, block: int
+) -> None:
+    path = write(world, tmp_path_factory.mktemp("scores") / "s.h5")
+    with pytest.MonkeyPatch.context() as patch, open_store(path) as store:
+        patch.setattr(matrix, "BLOCK_SCORES", block)
+        patch.setattr(ranking, "MOST_CELLS", block)
+        for direction, variants in (("i2t", (None, "words")), ("t2i", (None, "mix", "typos"))):
+            for variant in variants:
+                ranker = Ranker.of(DirectionSearch(store, direction), variant)  # type: ignore[arg-type]
+                full = full_rows(world, direction, variant)
+                found = np.concatenate([listed.rows for listed in ranker.lists(4)])
+                np.testing.assert_array_equal(found, np.argsort(-full, axis=1, kind="stable")[:, :4])
+
+
+def full_rows(world: Pairs, direction: str, variant: str | None) -> Scores:
+    """The scores of every query with its whole gallery."""
+    if direction == "i2t":
+        asks = [image for image in range(world.original.shape[1]) if image in world.owner]
+        extra = world.words if variant else world.words[:0]
+        return np.concatenate([world.original, extra]).T[asks]
+    asked = world.typos if variant == "typos" else world.original
+    return np.concatenate([asked, (world.mix if variant == "mix" else world.mix[:0]).T], axis=1)
+
+
+def test_set_recall_is_that_of_the_full_matrix_and_dcg_needs_cosines(tmp_path: Path) -> None:
+    world = plain()
+    with open_store(write(world, tmp_path / "s.h5")) as store:
+        results = evaluate_store(store, ranked=RankedMetrics())
+    for one in results.runs:
+        order = np.argsort(-full_rows(world, one.direction, one.variant), axis=1)
+        owner = np.array(world.owner)
+        related = owner[None] == np.arange(4)[:, None]
+        related = related if one.direction == "i2t" else related.T
+        related = np.pad(related, ((0, 0), (0, order.shape[1] - related.shape[1])))
+        for k in (1, 5):
+            within = np.take_along_axis(related, order, axis=1)[:, :k].sum(axis=1)
+            expected = 100 * np.mean(within / np.minimum(related.sum(axis=1), k))
+            assert one.metrics[f"set_recall@{k}"] == pytest.approx(expected)
+        assert "dcg@10" not in one.metrics
+
+
 def test_the_first_rows_listed_are_named(tmp_path: Path) -> None:
     world = plain()
     with open_store(write(world, tmp_path / "s.h5")) as store:
@@ -203,8 +249,6 @@ def test_what_needs_vectors_says_that_there_are_none(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="no embeddings"):
             _ = DirectionSearch(store, "i2t").base_backend
         with pytest.raises(InputError, match="no embeddings"):
-            evaluate_store(store, ranked=RankedMetrics())
-        with pytest.raises(InputError, match="no embeddings"):
             evaluate_store(store, distractors=DistractorChoice((0, 10)))
         results = evaluate_store(store)
     assert {one.stage.kind for one in results.runs if one.stage} == {"pairs"}
@@ -220,7 +264,6 @@ def test_what_needs_vectors_says_that_there_are_none(tmp_path: Path) -> None:
         ["distractors", "synthesize", "s.h5", "--rows", "9", "--like", "captions/original"],
         ["distractors", "add", "s.h5", "--from", "other.npy", "--modality", "captions"],
         ["evaluate", "s.h5", "--rerank", "blip:none.pth", "--images", "."],
-        ["export", "trec", "s.h5", "--out", "trec"],
     ],
 )
 def test_commands_that_need_vectors_are_refused_in_one_line(

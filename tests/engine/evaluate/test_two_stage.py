@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.evaluate.direction import DirectionSearch
+from engine.evaluate.ranked_metrics import RankedMetrics
+from engine.evaluate.ranking import Ranker
 from engine.evaluate.stages.pair_scores import PairScores
 from engine.evaluate.stages.reranking import Reranking
 from engine.evaluate.ties import POLICIES, Standing, Top
@@ -258,6 +260,37 @@ def test_a_reranked_run_is_the_full_matrix_with_nothing_outside_of_the_shortlist
             check_table(table, world, direction, chosen, k_test, join, policy)
             assert run.stage is not None
             assert (run.stage.kind, run.stage.k_test, run.stage.join) == ("two-stage", k_test, join)
+
+
+@pytest.mark.parametrize("direction", ["i2t", "t2i"])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_lists_are_the_rows_in_order_of_their_final_scores(
+    world_parts: Any, tmp_path_factory: pytest.TempPathFactory, direction: str, data: st.DataObject
+) -> None:
+    world, k_test = data.draw(worlds(world_parts)), data.draw(st.sampled_from([1, 2, 3, 100]))
+    owner = list(world.image_of_caption)
+    usable = [i for i in range(len(world.images)) if i not in world.skipped_images]
+    if direction == "i2t":
+        queries = [(world.images[i], i, float(i), "") for i in usable if i in owner]
+    else:
+        queries = [(world.captions[i], o, 0.0, f"text {i}") for i, o in enumerate(owner) if o in usable]
+    part = world.variants[0 if direction == "i2t" else 1]
+    folder = tmp_path_factory.mktemp("lists")
+    with reranked(world, folder, FakeReranker(), k_test, world_parts[2]) as on:
+        searched = search(world, world_parts[2], direction, on, "expected")
+        found = np.concatenate([listed.rows for listed in Ranker.of(searched, part.name).lists(4)])
+        metrics = RankedMetrics().columns(searched, part.name)
+    for number, query in enumerate(queries):
+        rows = gallery_rows(world, direction, part, query)
+        scores = np.array(final_scores(rows, k_test, "add"))
+        order = np.argsort(-scores, kind="stable")
+        assert found[number].tolist() == order[:4].tolist()
+        gains = [
+            1.0 if rows[i].image == query[1] and not rows[i].fake else rows[i].cosine for i in order[:10]
+        ]
+        expected = sum(gain / np.log2(place + 2) for place, gain in enumerate(gains))
+        assert metrics["dcg"][number] == pytest.approx(expected)
 
 
 def plain_world(world_parts: Any, seed: int = 0) -> Any:
