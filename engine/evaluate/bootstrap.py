@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from engine.errors import InputError
 from engine.evaluate import metrics
 from engine.evaluate.results import Bootstrap, Run
-from engine.evaluate.sample import NO_COLUMNS, RANK, Sample, Values, evaluate_formulas, sample_of
+from engine.evaluate.sample import RANK, Sample, Values, evaluate_formulas, sample_of
 from engine.evaluate.ties import tie_policy
 
 DEFAULT_RESAMPLES = 1000
@@ -181,14 +181,10 @@ def bootstrap_intervals(sample: Sample, resampling: Resampling) -> dict[str, tup
     return {name: interval for name, interval in found.items() if interval is not None}
 
 
-def with_statistics(
-    run: Run, table: pa.Table, resampling: Resampling, more: Mapping[str, Values] = NO_COLUMNS
-) -> Run:
-    """The run with what its per-query outcomes say beyond the search: intervals, moves of the queries.
-
-    `more` are further columns of the sample; their metrics are added.
-    """
-    sample = sample_of(table, tie_policy(run.ties), more)
+def with_statistics(run: Run, table: pa.Table, resampling: Resampling) -> Run:
+    """The run with what its per-query outcomes say beyond the search: intervals, moves of the queries, and
+    the metrics of further columns."""
+    sample = sample_of(table, tie_policy(run.ties))
     intervals = bootstrap_intervals(sample, resampling)
     estimate: Mapping[str, float] = sample.estimate()
     added = {name: estimate[name] for name in metrics.ADDED if name in estimate}

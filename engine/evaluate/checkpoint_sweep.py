@@ -218,7 +218,7 @@ class CheckpointSweep:
         if results is None:
             return None
         drawn = with_intervals(results, outcomes_of(file), self.resampling)
-        if drawn is None or drawn is results:
+        if drawn is results:
             return drawn
         config = self.run_file.model_dump(mode="json")
         drawn = redrawn_provenance(drawn, tuple(self.command), config, self.run_file.seed)

@@ -78,17 +78,14 @@ def has_intervals(run: Run, resampling: Resampling) -> bool:
     return there == asked and (run.bootstrap is None or run.bootstrap.confidence == CONFIDENCE)
 
 
-def with_intervals(results: Results, outcomes: Path, resampling: Resampling) -> Results | None:
+def with_intervals(results: Results, outcomes: Path, resampling: Resampling) -> Results:
     """The results of one run with the intervals that `resampling` gives, from its outcomes, without a search.
 
-    The same object when it has them already; None when the run must be done again for them, because its
-    ranked metrics are not in the outcomes.
+    The same object when it has them already.
     """
     (run,) = results.runs
     if has_intervals(run, resampling):
         return results
-    if run.relevance is not None:
-        return None
     drawn = with_statistics(run, read_outcomes(outcomes, run), resampling)
     if drawn == run:  # a single image has no intervals
         return results

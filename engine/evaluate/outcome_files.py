@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ import pyarrow.parquet as pq
 
 from engine.corpus.shape import shorten
 from engine.errors import InputError
-from engine.evaluate.outcomes import SCHEMA
+from engine.evaluate.outcomes import differing_columns
 from engine.evaluate.results import Run
 from engine.outputs.atomic import write_atomically
 
 RUN_METADATA = b"itrstress.run"
 HASH_BLOCK = 1 << 20
+DIGEST = re.compile("[0-9a-f]{64}")
+DIGEST_SHOWN = 12
 
 Identity = Mapping[str, Any]
 
@@ -64,9 +67,8 @@ def read_outcomes(path: Path, run: Run) -> pa.Table:
         raise InputError(
             f"{path}: not a readable Parquet file ({error}); evaluate again to write it anew"
         ) from error
-    if not table.schema.equals(SCHEMA):
-        differing = sorted(set(SCHEMA.names) ^ set(table.schema.names))
-        detail = f"columns that differ: {', '.join(differing)}" if differing else "columns of other types"
+    detail = differing_columns(table.schema)
+    if detail is not None:
         raise InputError(f"{path}: not per-query outcomes of this itrstress ({detail}); evaluate again")
     return table
 
@@ -114,7 +116,11 @@ def identity_difference(there: Identity, wanted: Identity) -> str | None:
     """The first part in which two runs differ, in words; None when they are the same."""
     for part in {**wanted, **there}:
         if there.get(part) != wanted.get(part):
-            return (
-                f"its {part} is {shorten(repr(there.get(part)))}, expected {shorten(repr(wanted.get(part)))}"
-            )
+            return f"its {part} is {shown(there.get(part))}, expected {shown(wanted.get(part))}"
     return None
+
+
+def shown(value: object) -> str:
+    """A part of an identity for people; of a digest, its beginning."""
+    text = str(value)
+    return text[:DIGEST_SHOWN] if DIGEST.fullmatch(text) else shorten(repr(value))

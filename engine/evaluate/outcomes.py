@@ -27,11 +27,13 @@ fake_id, fake_score                          the best adversarial row (lowest ro
 own_fake_id, own_fake_score                  the same among fakes of the query's image; of reranked
                                              fakes only those that were scored
 ===========================================  ================================================================
+
+Behind them, float64, stand the columns of metrics that not every run has (`engine.evaluate.sample.FURTHER`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +45,7 @@ from engine.evaluate.gallery import Items, Queries
 from engine.evaluate.joined import ORIGINS, JoinedSearch
 from engine.evaluate.metrics import Outcome
 from engine.evaluate.results import Direction
+from engine.evaluate.sample import FURTHER
 from engine.evaluate.search import NO_ROW, BaseSearch, Best
 from engine.evaluate.ties import Standing, Top
 from indexes.protocol import Counts
@@ -121,6 +124,23 @@ def outcomes_table(asked: Asked, answered: Answered) -> pa.Table:
     columns |= fake_columns(answered, len(asked.queries))
     arrays = [pa.array(columns[field.name], type=field.type) for field in SCHEMA]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def with_columns(table: pa.Table, columns: Mapping[str, NDArray[np.float64]]) -> pa.Table:
+    """The table with further columns, float64 [queries], behind its own."""
+    for name, values in columns.items():
+        table = table.append_column(pa.field(name, pa.float64()), pa.array(values, type=pa.float64()))
+    return table
+
+
+def differing_columns(schema: pa.Schema) -> str | None:
+    """In what columns are not those of outcomes, in words; None when they are."""
+    own, further = list(schema)[: len(SCHEMA)], list(schema)[len(SCHEMA) :]
+    fitting = all(field.name in FURTHER and field.type == pa.float64() for field in further)
+    if fitting and own == list(SCHEMA):
+        return None
+    differing = sorted(set(SCHEMA.names) ^ (set(schema.names) - set(FURTHER)))
+    return f"columns that differ: {', '.join(differing)}" if differing else "columns of other types"
 
 
 def query_columns(asked: Asked) -> dict[str, object]:

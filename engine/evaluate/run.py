@@ -15,6 +15,7 @@ from engine.evaluate.extra_positives import ExtraPositives
 from engine.evaluate.indexed import Against, AnySets
 from engine.evaluate.names import run_name
 from engine.evaluate.outcome_files import write_outcomes
+from engine.evaluate.outcomes import with_columns
 from engine.evaluate.provenance import provenance, seeds_of, set_records
 from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.results import DIRECTIONS, QUERY_MODALITY, Direction, Results, Run
@@ -61,7 +62,8 @@ def execute(
         more |= found
         run = run.model_copy(update={"positives_file": positives.source if found else None})
     with watch.stage(STATISTICS):
-        run = with_statistics(run, table, resampling, more)
+        table = with_columns(table, more)
+        run = with_statistics(run, table, resampling)
     if outcomes is not None:
         with watch.stage(WRITE):
             digest = write_outcomes(table, outcomes, run)

@@ -29,7 +29,13 @@ SET_HIT = {k: f"set_hit@{k}" for k in metrics.CUTOFFS}
 DCG_GAIN = "dcg"
 BLIND_ASKED, BLIND_FOOLED = "blind_asked", "blind_fooled"
 ASKED, FIRST_FITS, R_PRECISE, AVERAGE_PRECISION = "asked", "first_fits", "r_precise", "average_precision"
-NO_COLUMNS: Mapping[str, Values] = {}
+FURTHER = (
+    *SET_HIT.values(),
+    DCG_GAIN,
+    *(BLIND_ASKED, BLIND_FOOLED),
+    *(ASKED, FIRST_FITS, R_PRECISE, AVERAGE_PRECISION),
+)
+"""Columns that outcomes have where they were asked for; they hold the values as they are."""
 SAME_VALUE = 1e-9  # sums of hits that differ by less are equal but for rounding
 
 
@@ -128,11 +134,8 @@ def evaluate_formulas(names: tuple[str, ...], means: Mapping[str, Values]) -> di
     return {name: FORMULAS[name].of(*(means[one] for one in FORMULAS[name].columns)) for name in names}
 
 
-def sample_of(table: pa.Table, policy: TiePolicy, more: Mapping[str, Values] = NO_COLUMNS) -> Sample:
-    """The sample of a run's per-query outcomes (`engine.evaluate.outcomes`) under its tie policy.
-
-    `more` are further columns, float64 [queries] (`engine.evaluate.ranked_metrics`).
-    """
+def sample_of(table: pa.Table, policy: TiePolicy) -> Sample:
+    """The sample of a run's per-query outcomes (`engine.evaluate.outcomes`) under its tie policy."""
     standing, base = standing_of(table, ""), standing_of(table, "base_")
     values = {RANK: policy.ranks(standing)} | {HIT[k]: policy.hits(standing, k) for k in metrics.CUTOFFS}
     if table["variant"].null_count == 0:
@@ -140,7 +143,8 @@ def sample_of(table: pa.Table, policy: TiePolicy, more: Mapping[str, Values] = N
         is_query_variant = table["fake_id"].null_count == table.num_rows
         values |= moved(values) if is_query_variant else fooled(table)
     images, cluster = clusters_of(table["query_image_id"])
-    return Sample(tuple(table["query_id"].to_pylist()), images, cluster, {**values, **more})
+    values |= {name: table[name].to_numpy() for name in FURTHER if name in table.column_names}
+    return Sample(tuple(table["query_id"].to_pylist()), images, cluster, values)
 
 
 def standing_of(table: pa.Table, prefix: str) -> Standing:

@@ -68,7 +68,7 @@ def reasons(failures: Mapping[str, Exception]) -> str:
     """``one, two: what is wrong with both; three: what is wrong with it``."""
     names: dict[str, list[str]] = {}
     for name, error in failures.items():
-        names.setdefault(describe(error), []).append(name)
+        names.setdefault(describe(error).removeprefix(f"{name}: "), []).append(name)
     return "; ".join(f"{', '.join(some)}: {what}" for what, some in names.items())
 
 

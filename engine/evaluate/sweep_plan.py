@@ -49,7 +49,8 @@ class StorePlan:
 
     `images` and `texts` go through the model (equal texts once), `rows` are what the store then has more of,
     `dim` is the length of a row where it is known. `checked`: the encoder is opened, whatever is there.
-    `seconds` are scaled from the embedding of the checkpoint `measured`.
+    `seconds` are scaled from the embedding of the checkpoint `measured`. `shared` names the checkpoint that
+    has the same store and comes before.
     """
 
     path: Path
@@ -62,11 +63,12 @@ class StorePlan:
     problem: str = ""
     seconds: float | None = None
     measured: str = ""
+    shared: str = ""
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is to be embedded."""
-        return not (self.rows or self.problem)
+        """Whether nothing is to be embedded for this checkpoint."""
+        return bool(self.shared) or not (self.rows or self.problem)
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,15 @@ def plan_sweep(sweep: Sweep) -> tuple[CheckpointPlan, ...]:
     Raises `InputError` where the sweep would before any work.
     """
     searches = measured_searches(sweep)
-    return tuple(plan_checkpoint(sweep, one, searches) for one in sweep.checkpoints)
+    first: dict[Path, str] = {}
+    plans = []
+    for one in sweep.checkpoints:
+        plan = plan_checkpoint(sweep, one, searches)
+        shared = first.setdefault(one.store_path, one.name)
+        if shared != one.name:
+            plan = replace(plan, store=replace(plan.store, shared=shared))
+        plans.append(plan)
+    return tuple(plans)
 
 
 def plan_checkpoint(sweep: Sweep, one: CheckpointSweep, searches: Sequence[Search]) -> CheckpointPlan:
@@ -221,9 +231,8 @@ def plan_run(
         return RunPlan(direction, *name, state="refused", why=str(error))
     if results is None:
         return RunPlan(direction, *name, state="search", why="".join(notes))
-    if has_intervals(results.runs[0], one.resampling):
-        return RunPlan(direction, *name, state="finished")
-    return RunPlan(direction, *name, state="intervals" if relevance is None else "search")
+    drawn = has_intervals(results.runs[0], one.resampling)
+    return RunPlan(direction, *name, state="finished" if drawn else "intervals")
 
 
 # ---------------------------------------------------------------- how long a search may take

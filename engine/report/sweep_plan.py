@@ -30,6 +30,8 @@ def plan_lines(plans: Sequence[CheckpointPlan], stores: Path) -> Iterator[str]:
 
 def store_line(store: StorePlan) -> str:
     """What is there of a store and what is to be embedded."""
+    if store.shared:
+        return f"{store.path}: that of {store.shared}"
     there = "new" if store.bytes is None else f"{size_text(store.bytes)} there"
     if store.problem:
         return f"{store.path} ({there}): {store.problem}"

@@ -219,7 +219,7 @@ def test_missing_distractors_say_how_to_make_them(
     assert "has no distractors for its captions; add some with `itrstress distractors" in one_line(capsys)
 
 
-def test_metrics_on_lists_are_done_when_asked_and_again_when_they_cannot_be_redrawn(
+def test_metrics_on_lists_are_done_when_asked_and_their_intervals_redrawn(
     folder: Path, run_text: str, encoded: dict[str, int]
 ) -> None:
     file = folder / "run.yaml"
@@ -234,6 +234,9 @@ def test_metrics_on_lists_are_done_when_asked_and_again_when_they_cannot_be_redr
     file.write_text(run_text + "ranked: true\nresamples: 60\n")
     again = run_sweep(load_run_file(file))
     assert {one.bootstrap.resamples for one in again[0].runs if one.bootstrap} == {60}
+    (folder / "run.yaml").write_text(run_text.replace("results", "fresh") + "ranked: true\nresamples: 60\n")
+    fresh = run_sweep(load_run_file(file))
+    assert [one.intervals for one in again[0].runs] == [one.intervals for one in fresh[0].runs]
     assert "set_recall@5" in again[0].runs[0].intervals
     file.write_text(run_text + "ranked: true\nresamples: 60\nrelevance: stores/late.h5\n")
     other = run_sweep(load_run_file(file))
