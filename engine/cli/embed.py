@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder
     from engine.encoders.scorer import PairScorer
     from engine.store.embed import EmbedReport, SetCount
+    from engine.variants.variant import Modality
 
 MOST_WORKERS = 8
 SET_COLUMNS = ("set", "rows", "there before", "encoded", "equal text", "skipped", "pending")
@@ -67,6 +68,17 @@ STAGES = ("plan", "decode", "encode", "write", "untracked")
     multiple=True,
     metavar="MODEL[,MODEL...]",
     help="Encoders that vote on words where a variant chooses them by embedding influence. Repeatable.",
+)
+@click.option(
+    "--only",
+    type=click.Choice(["captions", "images"]),
+    help="Embed one side, as queries of a fixed index (`itrstress index`); captions alone need no images.",
+)
+@click.option(
+    "--space",
+    default="",
+    metavar="NAME",
+    help="The name of the vectors' space, where several checkpoints share one. Default: each has its own.",
 )
 @click.option(
     "--precision", default="fp32", show_default=True, metavar="NAME", help="fp32, bf16 or fp16 (autocast)."
@@ -116,6 +128,8 @@ def command(
     normalisation: str,
     variants: tuple[str, ...],
     influence_models: tuple[str, ...],
+    only: Modality | None,
+    space: str,
     precision: str,
     device: str,
     batch_size: int,
@@ -135,8 +149,9 @@ def command(
     from engine.encoders.scorer_registry import open_model
     from engine.report.console import ConsoleProgress
     from engine.store.embed import UnreadableImagesError
-    from engine.store.image_source import open_source
+    from engine.store.image_source import ImageSource, NoImages, open_source
     from engine.store.place import check_store_place
+    from engine.store.schema import MODALITIES
     from engine.store.score_rows import fill_store
     from engine.variants.influence import bind_influence
     from engine.variants.registry import make_variant
@@ -154,7 +169,9 @@ def command(
     encoder = open_model(
         model, device=device, precision=precision, batch_size=batch_size, preprocess=preprocess
     )
-    source = open_source(encoder, model, corpus, image_folder, features)
+    source: ImageSource = NoImages()
+    if only != "captions":
+        source = open_source(encoder, model, corpus, image_folder, features)
     for line in introduction(encoder, corpus, out):
         click.echo(line)
     try:
@@ -171,6 +188,8 @@ def command(
             force=force,
             progress=progress,
             command=command_line(click.get_current_context()),
+            modalities=MODALITIES if only is None else (only,),
+            space=space,
         )
     except UnreadableImagesError as error:
         show(error.report)
@@ -228,7 +247,8 @@ def remarks(report: EmbedReport) -> Iterator[str]:
         yield f"{label}: {rows:,} damaged rows were encoded again"
     for label, texts in report.cut_texts.items():
         if texts:
-            yield f"{label}: {texts:,} of {report.sets[label].rows:,} texts are longer than the model reads, and cut"
+            rows = report.sets[label].rows
+            yield f"{label}: {texts:,} of {rows:,} texts are longer than the model reads, and cut"
     left_out = sum(count.left_out for count in report.sets.values())
     if left_out:
         yield f"{left_out:,} rows skipped as unreadable by an earlier run; --force encodes these sets anew"
@@ -242,7 +262,9 @@ def remarks(report: EmbedReport) -> Iterator[str]:
         yield f"{report.images_per_second:,.1f} images a second"
     if not report.pending:
         size = report.path.stat().st_size
-        yield f"wrote {report.path} ({size:,} bytes); next: itrstress evaluate {report.path}"
+        sides = {label.partition("/")[0] for label in report.sets}
+        index = " --index DIR" if len(sides) == 1 else ""
+        yield f"wrote {report.path} ({size:,} bytes); next: itrstress evaluate {report.path}{index}"
 
 
 def time_split(seconds: Mapping[str, float], decoder_seconds: float) -> str:

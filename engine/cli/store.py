@@ -45,7 +45,7 @@ def inspect_command(path: Path, verify: bool) -> None:
         for info in store.sets:
             print_notes(store, info)
         for label in missing_originals(store):
-            echo_line(f"note: there is no {label}; without it nothing can be evaluated")
+            echo_line(f"note: there is no {label}; evaluate needs it, or an index that has it (--index)")
         check_damage(store, damaged)
 
 

@@ -41,9 +41,9 @@ from engine.store.plans import original_plans, variant_plan
 from engine.store.probe import probe
 from engine.store.raw import runs
 from engine.store.reader import open_store
-from engine.store.schema import COMPLETE, ORIGINAL, SetPlan, StoredDtype, StoreHeader
+from engine.store.schema import COMPLETE, MODALITIES, ORIGINAL, SetPlan, StoredDtype, StoreHeader
 from engine.store.writer import StoreWriter, open_writer
-from engine.variants.variant import ImageRecipe, Variant, VariantItems
+from engine.variants.variant import ImageRecipe, Modality, Variant, VariantItems
 from indexes.protocol import RowSource
 
 NAMES_SHOWN = 10
@@ -133,6 +133,8 @@ def embed(
     label: str = "encoding",
     file_digests: Sequence[str] | None = None,
     command: Sequence[str] = (),
+    modalities: Sequence[Modality] = MODALITIES,
+    space: str = "",
 ) -> EmbedReport:
     """Encode a corpus and its variants into the store at `path`, or finish one.
 
@@ -144,23 +146,29 @@ def embed(
     there is no digest of it, so that it can be put right and the run resumed. `file_digests` are those of
     `digest_images` where the caller has them already. What a set was made with (`command`, encoder, versions)
     is kept beside it. `progress` has a task for the texts and one for the images, both called `label`.
+    `modalities` are what is embedded: the queries of a fixed index need one of them only, and captions alone
+    no images. `space` declares the space of the vectors, where several checkpoints share one.
 
     Raises `UnreadableImagesError` at the end, when all else is complete, unless `skip_unreadable`, which
     records them in the store; `InputError` as `open_writer` does, with `force` as there. A kill at any moment
     loses at most the batch at hand.
     """
     source = as_source(images, corpus)
-    check_source(source, encoder, variants)
+    check_modalities(modalities, variants)
     clock = Stopwatch()
     with clock.stage("plan"):
-        check_features(source, encoder, corpus, workers)
-        if file_digests is None:
-            file_digests = digest_images(source, workers)
-        digests = image_digests(file_digests, None if force else Path(path))
-        gone = gone_files(corpus, file_digests, digests)
+        digests, gone = None, tuple[str, ...]()
+        if "images" in modalities:
+            check_source(source, encoder, variants)
+            check_features(source, encoder, corpus, workers)
+            if file_digests is None:
+                file_digests = digest_images(source, workers)
+            digests = image_digests(file_digests, None if force else Path(path))
+            gone = gone_files(corpus, file_digests, digests)
         if not Path(path).exists():
-            probe(encoder, corpus, source, file_digests)
-        work = plan_work(corpus, variants, digests, made_by(encoder, batch_size, command))
+            probe(encoder, corpus, source, file_digests or ())
+        made = made_by(encoder, batch_size, command)
+        work = plan_work(corpus, variants, digests, made, modalities)
         work = replace(work, captions=with_cut_texts(work.captions, encoder))
         header = StoreHeader(
             encoder_spec=encoder.spec,
@@ -171,14 +179,16 @@ def embed(
             normalisation=corpus.normalisation,
             dtype=dtype,
             corpus_source="" if corpus.source is None else path_text(corpus.source),
+            space=space,
         )
         writer = open_writer(path, header, [*work.captions, *work.images], force=force)
     with writer:
         run = Run(encoder, corpus, source, writer, work, batch_size, clock, progress or Silent(), label, gone)
         with run.watched(work.captions, "texts"):
             run.encode_captions()
-        with run.watched(work.images, "images"):
-            run.encode_images(workers, skip_unreadable)
+        if work.images:
+            with run.watched(work.images, "images"):
+                run.encode_images(workers, skip_unreadable)
         report = run.report()
     if report.unreadable and not skip_unreadable:
         raise UnreadableImagesError(report)
@@ -190,7 +200,8 @@ def embed(
 
 @dataclass(frozen=True)
 class Work:
-    """The plans of all sets, originals first, and the items of the image variants by the set's name."""
+    """The plans of all sets of each modality, originals first, none where it is not embedded; and the items
+    of the image variants by the set's name."""
 
     captions: tuple[SetPlan, ...]
     images: tuple[SetPlan, ...]
@@ -223,10 +234,24 @@ def with_cut_texts(plans: Sequence[SetPlan], encoder: Encoder) -> tuple[SetPlan,
     )
 
 
+def check_modalities(modalities: Sequence[Modality], variants: Sequence[Variant]) -> None:
+    """Raise `InputError` for a variant whose items are not among what is embedded."""
+    for one in variants:
+        if one.modality not in modalities:
+            raise InputError(
+                f"variant {one.name}: its items are {one.modality}, and only {', '.join(modalities)} are "
+                "embedded; leave it out, or embed both"
+            )
+
+
 def plan_work(
-    corpus: Corpus, variants: Sequence[Variant], digests: Sequence[str] | None, made: Mapping[str, Any]
+    corpus: Corpus,
+    variants: Sequence[Variant],
+    digests: Sequence[str] | None,
+    made: Mapping[str, Any],
+    modalities: Sequence[Modality] = MODALITIES,
 ) -> Work:
-    """Apply the variants and plan every set. Raises `InputError` as the variants do."""
+    """Apply the variants and plan every set of these modalities. Raises `InputError` as the variants do."""
     applied = [(variant, variant.apply(corpus)) for variant in variants]
     images, captions = original_plans(corpus, digests)
     planned = {"images": [images], "captions": [captions]}
@@ -234,7 +259,8 @@ def plan_work(
         planned[variant.modality].append(variant_plan(corpus, variant, items, digests))
     recipes = {variant.name: items for variant, items in applied if variant.modality == "images"}
     captions_made, images_made = (
-        tuple(replace(plan, made=made) for plan in planned[modality]) for modality in ("captions", "images")
+        tuple(replace(plan, made=made) for plan in planned[one] if one in modalities)
+        for one in ("captions", "images")
     )
     return Work(captions_made, images_made, recipes)
 

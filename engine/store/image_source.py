@@ -86,6 +86,23 @@ class RegionImages:
         return hashlib.sha256(shape + features.astype("<f4", copy=False).tobytes()).hexdigest()
 
 
+class NoImages:
+    """In the place of a source where only captions are embedded."""
+
+    reads: ImageInput = "images"
+
+    def __len__(self) -> int:
+        return 0
+
+    def open(self, row: int) -> Any:
+        """Raises ValueError: nothing may ask."""
+        raise ValueError(f"image {row} of no images")
+
+    def digest(self, row: int) -> str:
+        """As of a file that is not there."""
+        return ""
+
+
 def reads_of(encoder: object) -> ImageInput:
     """What an encoder or scorer takes for an image; images unless it says otherwise."""
     reads: ImageInput = getattr(encoder, "reads", "images")

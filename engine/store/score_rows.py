@@ -29,9 +29,9 @@ from engine.stopwatch import Stopwatch
 from engine.store.embed import EmbedReport, Run, embed, made_by, plan_work
 from engine.store.image_source import ImageSource, check_features, digest_images, naming_image, reads_of
 from engine.store.kept_states import KeptStates
-from engine.store.schema import ORIGINAL, StoredDtype, StoreHeader
+from engine.store.schema import MODALITIES, ORIGINAL, StoredDtype, StoreHeader
 from engine.store.writer import open_writer
-from engine.variants.variant import Variant
+from engine.variants.variant import Modality, Variant
 
 STATES_IN_MEMORY = 4 << 30  # bytes
 IMAGES_A_BLOCK = 256
@@ -207,9 +207,21 @@ def fill_store(
     source: ImageSource,
     variants: Sequence[Variant],
     path: str | Path,
+    *,
+    modalities: Sequence[Modality] = MODALITIES,
+    space: str = "",
     **options: Any,
 ) -> EmbedReport:
-    """`engine.store.embed.embed` with an encoder, `score` with a pair scorer; `options` are those of both."""
-    if is_pair_scorer(model):
-        return score(model, corpus, source, variants, path, **options)
-    return embed(cast(Encoder, model), corpus, source, variants, path, **options)
+    """`engine.store.embed.embed` with an encoder, `score` with a pair scorer; `options` are those of both.
+
+    Raises `InputError` also for one modality or a space with a pair scorer.
+    """
+    if not is_pair_scorer(model):
+        options |= {"modalities": modalities, "space": space}
+        return embed(cast(Encoder, model), corpus, source, variants, path, **options)
+    if space or set(modalities) < set(MODALITIES):
+        raise InputError(
+            f"{model.spec}: scores captions with images and makes no vectors; leave out --only, --space and "
+            "the index"
+        )
+    return score(model, corpus, source, variants, path, **options)
