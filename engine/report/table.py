@@ -88,7 +88,7 @@ def tables(
 def more_tables(results: Results) -> Iterable[RenderableType]:
     """What only some runs have: how many queries of a query variant moved, and metrics on lists."""
     for direction in DIRECTIONS:
-        runs = tuple(run for run in runs_of(results, direction) if set(run.metrics) & set(metrics.ADDED))
+        runs = tuple(run for run in runs_of(results, direction) if further_metrics(run))
         columns = tuple(
             column for key, column in MORE_COLUMNS.items() if any(key in run.metrics for run in runs)
         )
@@ -98,6 +98,12 @@ def more_tables(results: Results) -> Iterable[RenderableType]:
             yield Text()
     there = {key for run in results.runs for key in run.metrics}
     yield from (Text(note, style="dim") for keys, note in HOW_TO_READ_ADDED.items() if there & set(keys))
+
+
+def further_metrics(run: Run) -> set[str]:
+    """Those that only some runs have; the control among distractors is what it is without them."""
+    repeated = {metrics.FOOLED_BLIND} if run.distractors else set()
+    return (set(run.metrics) & set(metrics.ADDED)) - repeated
 
 
 def runs_of(results: Results, direction: Direction) -> tuple[Run, ...]:
