@@ -146,6 +146,7 @@ def test_near_synonyms_and_wider_words(wordnet: Path) -> None:
     assert is_near_synonym("couch", "sofa", reader)
     assert is_near_synonym("sofas", "couches", reader)
     assert not is_near_synonym("dog", "cat", reader)
+    assert not is_near_synonym("man", "piece", reader)  # one sense alike, of a game, and neither's commonest
     assert not is_near_synonym("dog", "xyzzy", reader)
     assert is_wider("dog", "animal", reader)
     assert not is_wider("animal", "dog", reader)
