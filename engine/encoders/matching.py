@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from engine.encoders.wordpiece import WordPiece
 _MEAN = np.array((0.48145466, 0.4578275, 0.40821073), dtype=np.float32)
 _STD = np.array((0.26862954, 0.26130258, 0.27577711), dtype=np.float32)
 _JOINS: Mapping[Join, str] = {"add": "its logit and the cosine", "replace": "its logit alone"}
+TEXTS_KEPT = 1 << 17
 MATCH = 1  # column of the logit that says "these belong together"
 
 
@@ -96,6 +98,8 @@ class MatchingEncoder:
     ) -> None:
         self._request, self._forward = request, forward
         self._tokenizer, self._recipe = tokenizer, recipe
+        # a shortlist asks for the same texts with one image after the other
+        self._tokens = lru_cache(maxsize=TEXTS_KEPT)(self._tokenise)
         self._parts = _identity(request, model, module, tokenizer, recipe)
         module.to(forward.device)
         self._model = model
@@ -178,7 +182,8 @@ class MatchingEncoder:
         """bool [texts]: which of them the model reads without their end."""
         return np.array([self._tokens(text)[1] for text in texts], dtype=np.bool_)
 
-    def _tokens(self, text: str) -> tuple[list[int], bool]:
+    def _tokenise(self, text: str) -> tuple[list[int], bool]:
+        """Ids, and whether the text was cut; not to be changed, they are kept."""
         cleaned, words_cut = self._recipe.clean(text)
         ids, pieces_cut = self._tokenizer.encode(cleaned, self._recipe.longest)
         return ids, words_cut or pieces_cut
