@@ -72,6 +72,7 @@ def command(
     """
     from engine.corpus.images import check_image_folder
     from engine.outputs.place import check_output_folder
+    from engine.report.console import ConsoleProgress
 
     check_output_folder(out, "--out")
     if image_folder is not None:
@@ -83,10 +84,11 @@ def command(
     made_from = variants_of(specs, influence_of(influence))
     corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)
     sizes = None if image_folder is None else image_sizes(corpus, image_folder, made_from)
-    made = [
-        _make(spec, variant, corpus, sizes, out, force)
-        for spec, variant in zip(specs, made_from, strict=True)
-    ]
+    made = []
+    with ConsoleProgress().task("made", len(specs), "variants") as advance:
+        for spec, variant in zip(specs, made_from, strict=True):
+            made.append(_make(spec, variant, corpus, sizes, out, force))
+            advance(1)
     _print_table(made)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,20 @@ def test_there_is_one_file_a_variant_and_equal_seeds_give_equal_bytes(corpus: Pa
     other = files_of(make(corpus, "other", "--seed", "6"))
     assert other["occlude,2,1.jsonl"] == first["occlude,2,1.jsonl"]
     assert set(other) & set(first) == {"occlude,2,1.jsonl"}
+
+
+def test_processes_that_hash_differently_write_the_same_bytes(corpus: Path) -> None:
+    specs = "same_concept,rand_voca,substitute:2,shuffle_all_words,mix:0.9,patch:0.8:mode=paper"
+    made = []
+    for hashing in ("1", "2"):
+        folder = corpus.with_name(hashing)
+        command = ["variants", "make", "--corpus", str(corpus), "--variant", specs, "--out", str(folder)]
+        program = "from engine.cli.main import main; main()"
+        environment = {**os.environ, "PYTHONHASHSEED": hashing}
+        subprocess.run([sys.executable, "-c", program, *command], check=True, env=environment)
+        made.append(files_of(folder))
+    assert len(made[0]) == 6
+    assert made[0] == made[1]
 
 
 def test_a_spec_that_names_its_seed_keeps_it(corpus: Path) -> None:
