@@ -17,7 +17,7 @@ from engine.variants.rng import item_rng
 from engine.variants.variant import Variant, VariantItem, VariantItems
 
 ORIGINAL, UNCHANGED, NO_ITEM = "original", "unchanged", "left out"
-MOST_STRUCK = 2
+MOST_STRUCK = 3
 """Changed places up to which the words that are gone are shown too; else only where the new ones are."""
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 

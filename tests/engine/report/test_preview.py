@@ -49,7 +49,8 @@ def squeezed(spans: tuple[Span, ...], *marks: str) -> str:
         ("a dog .", "a dog", "a dog [-.-]"),
         ("a  dog\n", "a dog ", "a dog "),
         ("a dog", "a dog", "a dog"),
-        ("a b c d e f", "x b y d z f", "[+x+] b [+y+] d [+z+] f"),
+        ("A dog here .", "a cat here", "[-A-] [+a+] [-dog-] [+cat+] here [-.-]"),
+        ("a b c d e f g h", "x b y d z f w h", "[+x+] b [+y+] d [+z+] f [+w+] h"),
         ("", "", ""),
     ],
 )
