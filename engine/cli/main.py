@@ -53,7 +53,7 @@ SHORT_HELP = {
     "embed": "Encode a corpus and its variants into a store.",
     "import": "Put embeddings made elsewhere into a store.",
     "corpus": "Look at captioned image sets.",
-    "variants": "List the perturbations.",
+    "variants": "List, write, draw and audit the perturbations.",
     "models": "List the families of models, describe a model.",
     "store": "Look at stores.",
     "distractors": "Extend galleries with distractor rows.",
