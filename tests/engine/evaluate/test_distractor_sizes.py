@@ -151,7 +151,7 @@ def test_sizes_are_rows_of_the_table_and_results_say_where_the_top_comes_from(
     code, out, err = evaluate(crowded, "--distractors", "0,10,3k", "--out", tmp_path / "out")
     assert code == 0, err
     assert "distr." in out
-    assert out.count(" 3k ") == 5  # none, swap and none, mix, typo
+    assert out.count(" 3k ") == 6  # none, swap and none, mix, typo; and how queries of typo moved
     results = read_results(tmp_path / "out")
     assert results.provenance.config["distractors"] == [0, 10, 3000]
     assert [one.name for one in results.provenance.sets if one.rows == 3000] == ["distractors crowd"] * 2
