@@ -40,6 +40,7 @@ class Item:
 class Failure:
     """One query that a variant wins: `winner` scores `margin` above `truth`, the best right item.
 
+    The margin is None where a reranker scored no right item.
     `asked` is what the query was, `original` its unperturbed form where that differs. `rank` and `base_rank`
     are of the truth with and without the variant. `kind` says what the winner is: a fake made from the
     query's own image or from another, an original, or a distractor. `words` are the (replaced, target) pairs
@@ -51,7 +52,7 @@ class Failure:
     direction: Direction
     distractors: int
     place: int
-    margin: float
+    margin: float | None
     rank: float
     base_rank: float
     kind: str
@@ -163,12 +164,19 @@ class RunFailures:
         rows = self.lost[:worst]
         taken = self.table.take(pa.array(rows, type=pa.int64())).to_pylist()
         return [
-            describe(self.found, place, float(self.margins[row]), one, texts)
+            describe(self.found, place, finite(self.margins[row]), one, texts)
             for place, (row, one) in enumerate(zip(rows, taken, strict=True))
         ]
 
 
-def describe(found: FoundRun, place: int, margin: float, row: Mapping[str, Any], texts: Texts) -> Failure:
+def finite(margin: float) -> float | None:
+    """A margin, or None where a reranker scored no right item at all."""
+    return float(margin) if np.isfinite(margin) else None
+
+
+def describe(
+    found: FoundRun, place: int, margin: float | None, row: Mapping[str, Any], texts: Texts
+) -> Failure:
     """A failure from its row of the outcomes."""
     run = found.run
     assert run.variant is not None

@@ -319,7 +319,7 @@ class Page:
                 "direction": one.direction,
                 "distractors": one.distractors,
                 "place": one.place,
-                "margin": round(one.margin, MARGIN_DIGITS),
+                "margin": None if one.margin is None else round(one.margin, MARGIN_DIGITS),
                 "rank": one.rank,
                 "before": one.base_rank,
                 "kind": one.kind,

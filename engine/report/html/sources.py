@@ -98,11 +98,19 @@ def is_made_from(store: Store, one: FoundRun) -> bool:
 def recorded_stores(found: Sequence[FoundRun]) -> list[Path]:
     """Where the run files of sweeps say that the checkpoints' stores lie."""
     paths = [
-        Path(folder) / f"{safe_name(one.checkpoint)}.h5"
+        Path(folder) / f"{safe_name(store_name(one))}.h5"
         for one in found
         if isinstance(folder := one.provenance.config.get("stores"), str)
     ]
     return list(dict.fromkeys(paths))
+
+
+def store_name(one: FoundRun) -> str:
+    """What the run file says that the checkpoint's store is called: reranked or not, it has the same one."""
+    entries = one.provenance.config.get("checkpoints")
+    named = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    stores = (entry.get("store") for entry in named if entry.get("name") == one.checkpoint)
+    return next((store for store in stores if isinstance(store, str)), one.checkpoint)
 
 
 def recorded_images(found: Sequence[FoundRun], missing: list[str]) -> Path | None:

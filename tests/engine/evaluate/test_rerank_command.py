@@ -224,6 +224,15 @@ def test_a_sweep_keeps_plain_and_reranked_runs_apart(
     assert "one, reranked i2t: 1 of 1 runs are finished" in capsys.readouterr().err
 
 
+def test_a_report_shows_failures_whose_right_item_no_reranker_scored(swept: Path) -> None:
+    (swept / "run.yaml").write_text(SWEEP.replace("rerank: 3", "rerank: 1"))
+    assert run(["sweep", "run.yaml"]) == 0
+    assert run(["report", "results", "--out", "report.html"]) == 0
+    page = (swept / "report.html").read_text()
+    assert '"margin":null' in page.replace(" ", "")
+    assert "Recorded store" not in page  # the reranked runs have the store of the plain ones
+
+
 def test_another_length_of_the_shortlist_is_another_run(
     swept: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

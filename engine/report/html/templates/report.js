@@ -490,7 +490,7 @@
     ];
     return make("li", { class: "card" },
       make("header", {}, make("span", {}, make("b", {}, failure.name), ` · ${page.checkpoints[failure.checkpoint]} · ${failure.direction}${failure.distractors ? ` · ${shownNumber(failure.distractors, 0)} distractors` : ""}`),
-        make("span", { class: "margin", title: "The margin: how far the wrong answer scores above the best right one" }, `+${failure.margin.toFixed(3)}`)),
+        make("span", { class: "margin", title: "The margin: how far the wrong answer scores above the best right one" }, failure.margin === null ? "none scored" : `+${failure.margin.toFixed(3)}`)),
       isText ? make("div", { class: "asked" }, side) : make("div", { class: "asked" }, query, make("div", { class: "answers", style: "padding:0" }, ...answers)),
       isText ? make("div", { class: isPictures ? "answers pictures" : "answers" }, ...answers) : null,
       make("p", { class: "ranks" }, `Rank of the best right answer: ${shownRank(failure.before)} → ${shownRank(failure.rank)}`));
@@ -515,7 +515,8 @@
       const found = page.failures.filter((failure, number) =>
         ["variant", "checkpoint", "kind"].every((name) => fields[name].value === "" || String(failure[name]) === fields[name].value) &&
         (pattern === null || pattern.test(texts[number])));
-      found.sort((a, b) => a.place - b.place || b.margin - a.margin);
+      const widest = failure => (failure.margin === null ? Number.MAX_VALUE : failure.margin);
+      found.sort((a, b) => a.place - b.place || widest(b) - widest(a));
       byId("failure-cards").replaceChildren(...found.slice(0, limit).map(cardOf));
       byId("failure-count").textContent = `${shownNumber(found.length, 0)} of ${shownNumber(page.failures.length, 0)} failures`;
       byId("more-failures").hidden = found.length <= limit;
