@@ -61,12 +61,13 @@ def command(
     json_file: Path | None,
     force: bool,
 ) -> None:
-    """Say what variants change and repeat, what gives them away, and what may still be true.
+    """Judge sets of fakes, published and made alike.
 
-    Takes published sets (rococo:FILE), specs and files of `make` (file:PATH). Of captions: changed rate,
-    no-ops, exact repeats, words changed and put in, surface cues and how well they alone tell fakes from
-    originals (AUC), near-synonyms and wider words by WordNet, and the agreement of encoders on the chosen
-    words. Of images: changed rate, no-ops, fakes, pixels replaced.
+    Says what they change and repeat, what gives them away, and what may still be true. Takes published
+    sets (rococo:FILE), specs and files of `make` (file:PATH). Of captions: changed rate, no-ops, exact
+    repeats, words changed and put in, surface cues and how well they alone tell fakes from originals
+    (AUC), near-synonyms and wider words by WordNet, and the agreement of encoders on the chosen words. Of
+    images: changed rate, no-ops, fakes, pixels replaced.
     """
     from engine.corpus.images import check_image_folder
     from engine.report.console import table_console

@@ -65,10 +65,11 @@ def command(
     out: Path,
     force: bool,
 ) -> None:
-    """Write variants to files: one JSON Lines file a variant, with a header and a record an item.
+    """Write variants to files, one file a variant.
 
-    A record has the original's id, the text or the image's recipe, and what was changed. The same corpus,
-    variants and seed give the same bytes. `embed`, `sweep` and `audit` take a file as `file:PATH`.
+    A file is JSON Lines: a header, and a record an item. A record has the original's id, the text or the
+    image's recipe, and what was changed. The same corpus, variants and seed give the same bytes. `embed`,
+    `sweep` and `audit` take a file as `file:PATH`.
     """
     from engine.corpus.images import check_image_folder
     from engine.outputs.place import check_output_folder

@@ -52,10 +52,11 @@ def command(
     out: Path,
     force: bool,
 ) -> None:
-    """Draw some originals and what the variants make of them on one picture, FILE.png.
+    """Draw originals and their variants on one picture.
 
-    Image variants are shown as pictures side by side, caption variants as texts with what is gone and what is
-    new marked. Pictures need --images.
+    It shows some images of the corpus and what the variants make of them. Image variants are shown as
+    pictures side by side, caption variants as texts with what is gone and what is new marked. Pictures
+    need --images.
     """
     from engine.corpus.images import check_image_folder
     from engine.report.contact_sheet import draw_sheet, load_fonts

@@ -236,10 +236,8 @@ PairMaker = Callable[[ImageReference, ImageReference, int], PairRecipe]
 def published_items(corpus: Corpus, name: str, seed: int, make: PairMaker) -> VariantItems:
     """One item an image, in corpus order, by the batches of the script; unchanged where the fake is itself.
 
-    Raises `InputError` for a seed that the script does not take, and when every image is its own fake.
+    Raises `InputError` when every image is its own fake.
     """
-    if seed > LARGEST_SEED:
-        raise InputError(f"variant {name!r}: the published script takes seeds up to {LARGEST_SEED}")
     references = [ImageReference(row, image.id) for row, image in enumerate(corpus.images)]
     items: dict[int, VariantItem] = {}
     for number, batch in enumerate(published_batches(len(references), seed)):
@@ -250,19 +248,27 @@ def published_items(corpus: Corpus, name: str, seed: int, make: PairMaker) -> Va
     return require_change(name, VariantItems(tuple(items[row] for row in range(len(references)))))
 
 
+def check_seed(name: str, seed: int) -> None:
+    """Raise `InputError` for a seed that the script does not take."""
+    if seed > LARGEST_SEED:
+        raise InputError(f"variant {name!r}: the published script takes seeds up to {LARGEST_SEED}")
+
+
 def published_mix(corpus: Corpus, name: str, level: Decimal, seed: int) -> VariantItems:
-    """The published mix gallery; errors as `published_items`."""
+    """The published mix gallery; errors as `check_seed` and `published_items`."""
+    check_seed(name, seed)
     return published_items(
         corpus, name, seed, lambda original, fake, batch: PublishedMixRecipe(original, fake, level)
     )
 
 
 def published_patch(corpus: Corpus, name: str, level: Decimal, seed: int) -> VariantItems:
-    """The published patch gallery; errors as `published_items`, and for a level whose box has no pixel."""
+    """The published patch gallery; errors as `published_mix`, and for a level whose box has no pixel."""
+    check_seed(name, seed)
     if half_side(level) == 0:
         raise InputError(f"variant {name!r}: the box would be empty; expected L below 0.99997")
     boxes: list[PublishedBox] = []
-    endless = published_boxes(level, seed % (LARGEST_SEED + 1))
+    endless = published_boxes(level, seed)
 
     def make(original: ImageReference, fake: ImageReference, batch: int) -> PairRecipe:
         while len(boxes) <= batch:

@@ -96,7 +96,7 @@ class Mix:
         """One item an image, in corpus order.
 
         Raises `InputError` for a corpus of fewer than two images, for a level so near 1 that no value of 0 to
-        255 could change, and as `engine.variants.published_images.published_items`.
+        255 could change, and as `engine.variants.published_images.published_mix`.
         """
         if (1 - self.level) * 255 < Decimal("0.5"):
             raise InputError(f"{self.name}: a fake's share below 1/510 changes no pixel; take a lower level")
