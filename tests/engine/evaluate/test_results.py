@@ -39,6 +39,7 @@ def test_metrics_are_written_by_their_published_keys(results: Results, tmp_path:
         "incorrect_recall@1",
         "incorrect_recall@1/own",
         "incorrect_recall@1/other",
+        "incorrect_without_query",
         "tied_queries",
         "changed_rate",
     }
