@@ -30,6 +30,7 @@ from engine.corpus.document import parse_json
 from engine.corpus.shape import describe, expect_field, expect_id, expect_object, expect_text, shorten
 from engine.errors import InputError, unknown_name
 from engine.inputs import check_regular_file
+from engine.path_text import storable
 from engine.variants.checks import require_change
 from engine.variants.recipes import DescribedRecipe, PlacedRecipe, recipe_from_json
 from engine.variants.variant import ImageRecipe, Modality, Side, Variant, VariantItem, VariantItems
@@ -133,7 +134,7 @@ def _with_box(item: VariantItem, size: tuple[int, int]) -> VariantItem:
 def file_lines(header: Header, items: VariantItems, corpus: Corpus) -> Iterator[bytes]:
     """The lines of the file, UTF-8, each with its newline."""
     ids = original_ids(corpus, header.modality)
-    yield _line(_header_record(header))
+    yield _line(storable(_header_record(header)))
     for item in items.items:
         yield _line(_item_record(item, ids[item.source]))
     for row, reason in sorted(items.left_out.items()):

@@ -314,9 +314,15 @@ def test_a_comma_parts_specs_but_not_paths(text: str, specs: list[str]) -> None:
 
 
 def test_mappings_of_parameters_are_plain(corpus: Corpus, tmp_path: Path) -> None:
-    parameters: Mapping[str, Any] = {"file": tmp_path / "words.json", "groups": frozenset({"b", "a"})}
+    odd = Path(os.fsdecode(b"w\xff.json"))
+    parameters: Mapping[str, Any] = {
+        "file": tmp_path / "words.json",
+        "groups": frozenset({"b", "a"}),
+        "odd": odd,
+    }
     variant = make_variant(CAPTIONS)
-    header = header_of(
-        variant, variant.apply(corpus), corpus, family="x", parameters=parameters, versions=VERSIONS
-    )
-    assert header.parameters == {"file": "words.json", "groups": ["a", "b"]}
+    items = variant.apply(corpus)
+    header = header_of(variant, items, corpus, family="x", parameters=parameters, versions=VERSIONS)
+    path = tmp_path / "variant.jsonl"
+    path.write_bytes(b"".join(file_lines(header, items, corpus)))
+    assert read_header(path).parameters == {"file": "words.json", "groups": ["a", "b"], "odd": "w\\xff.json"}
