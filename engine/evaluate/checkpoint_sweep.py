@@ -15,6 +15,7 @@ from engine.evaluate.bootstrap import Resampling
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.distractors import DistractorChoice, Distractors, open_distractors
 from engine.evaluate.finished import find_finished, outcomes_of, redrawn_provenance, with_intervals
+from engine.evaluate.indexed import Against, AnySets
 from engine.evaluate.names import run_name, safe_name
 from engine.evaluate.outcome_files import identity, read_outcomes
 from engine.evaluate.provenance import provenance, seeds_of, set_records
@@ -27,6 +28,7 @@ from engine.evaluate.stages.reranking import Reranking, open_reranking, parse_k_
 from engine.evaluate.stamp import Inputs, Measured, is_embedded, read_stamp, stamp_of, write_stamp
 from engine.progress import Progress
 from engine.store.embed import EmbedReport
+from engine.store.fixed_index import open_index
 from engine.store.reader import Store, open_store
 from engine.store.score_rows import fill_store
 from engine.store.writer import OtherStoreError
@@ -97,6 +99,8 @@ class CheckpointSweep:
                 label=self.name,
                 file_digests=self.inputs.image_digests,
                 command=self.command,
+                modalities=self.inputs.modalities,
+                space=options.space or "",
             )
         for line in remarks(report):
             self.progress.note(f"{self.name}: {line}")
@@ -111,7 +115,8 @@ class CheckpointSweep:
         """Evaluate what is not finished, and gather all runs."""
         with ExitStack() as stack:
             store = stack.enter_context(open_store(self.store_path))
-            crowds = stack.enter_context(open_distractors(store, self.choice, self.run_file.directions))
+            sets = stack.enter_context(self.open_sets(store))
+            crowds = stack.enter_context(open_distractors(sets, self.choice))
             rerank = cache(lambda: stack.enter_context(self.open_reranking(store)))
             ranked = None
             if self.run_file.ranked:
@@ -121,9 +126,24 @@ class CheckpointSweep:
                 [
                     one
                     for direction in self.run_file.directions
-                    for one in self.run_direction(store, direction, crowds.get(direction), ranked, rerank)
+                    for one in self.run_direction(
+                        sets[direction], direction, crowds.get(direction), ranked, rerank
+                    )
                 ]
             )
+
+    @contextmanager
+    def open_sets(self, store: Store) -> Iterator[Mapping[Direction, AnySets]]:
+        """What is searched in each direction: the store itself, or its queries against the run file's index.
+
+        Raises `InputError` for an index that does not fit the store.
+        """
+        if self.run_file.index is None:
+            yield dict.fromkeys(self.run_file.directions, store)
+            return
+        with open_index(self.run_file.index) as index:
+            against = Against(index, self.run_file.allow_space_mismatch)
+            yield {one: against.sets(store, one) for one in self.run_file.directions}
 
     @contextmanager
     def open_reranking(self, store: Store) -> Iterator[Reranking | None]:
@@ -155,7 +175,7 @@ class CheckpointSweep:
 
     def run_direction(
         self,
-        store: Store,
+        store: AnySets,
         direction: Direction,
         crowd: Distractors | None,
         ranked: RankedMetrics | None,
@@ -195,7 +215,7 @@ class CheckpointSweep:
         return [finished[name] or self.execute(search, name, file, ranked) for name, file in files.items()]
 
     def wanted(
-        self, store: Store, direction: Direction, name: RunName, crowd: Distractors | None
+        self, store: AnySets, direction: Direction, name: RunName, crowd: Distractors | None
     ) -> Mapping[str, object]:
         """The identity of a run as it would be now."""
         variant, size = name
@@ -238,7 +258,7 @@ class CheckpointSweep:
                     *set_records([search.store], [variant]),
                     *([search.distractors.record()] if search.distractors is not None and size else []),
                 ],
-                checkpoint=self.name,
+                checkpoint=self.name if run.index is None else run.index.label(self.name),
                 command=self.command,
                 config=self.run_file.model_dump(mode="json"),
                 seeds={"run": self.run_file.seed, **seeds_of([] if variant is None else [variant])},

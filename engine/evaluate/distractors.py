@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from engine.errors import InputError
 from engine.evaluate.gallery import Queries
+from engine.evaluate.indexed import AnySets, IndexedSets
 from engine.evaluate.joined import Crowd
 from engine.evaluate.results import GALLERY_MODALITY, Direction, SetRecord
 from engine.progress import Advance
 from engine.store.distractors import DistractorSet, find_set, open_set
-from engine.store.reader import Store
 from indexes.memory import MemoryLimit
 from indexes.prefixes import search_prefixes
 from indexes.protocol import Shard
@@ -91,16 +91,18 @@ class Distractors:
 
 @contextmanager
 def open_distractors(
-    store: Store, choice: DistractorChoice, directions: Sequence[Direction]
+    searched: Mapping[Direction, AnySets], choice: DistractorChoice
 ) -> Iterator[dict[Direction, Distractors]]:
     """The sets that the directions need, open; none where no distractors are asked for.
 
-    Raises `InputError` for a set that is not there, not complete, of another checkpoint, or smaller than the
-    largest size.
+    `searched` are the sets of each direction: distractors lie beside the store that holds its gallery, be it
+    that of an index. Raises `InputError` for a set that is not there, not complete, of another checkpoint,
+    or smaller than the largest size.
     """
     opened: dict[Direction, Distractors] = {}
     try:
-        for direction in directions if choice.positive else ():
+        for direction, sets in searched.items() if choice.positive else ():
+            store = sets.gallery if isinstance(sets, IndexedSets) else sets
             found = open_set(find_set(store.path, GALLERY_MODALITY[direction], choice.name))
             opened[direction] = Distractors(found, choice.positive)
             found.check_complete()

@@ -8,17 +8,20 @@ be the same, its id too unless the user knows better, which every result then sa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from engine.corpus.corpus import Corpus
 from engine.errors import InputError
-from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, IndexUse
+from engine.evaluate.results import DIRECTIONS, GALLERY_MODALITY, QUERY_MODALITY, Direction, IndexUse
 from engine.store.fixed_index import FixedIndex
 from engine.store.reader import EmbeddingSet, SetInfo, Store, check_embeddings
 from engine.store.schema import MODALITIES, ORIGINAL, StoreHeader
 from engine.store.structure import StoredSet
 from engine.store.writer import corpus_words
+from engine.variants.variant import Modality, Variant
 
 SHORT = 12
 
@@ -92,15 +95,8 @@ class Against:
         embeddings or no queries, and when the index has no gallery of this direction.
         """
         self.check(queries)
-        for holder, place, modality, remedy in (
-            (queries, queries.path, QUERY_MODALITY[direction], "embed them"),
-            (self.index.gallery, self.index.path, GALLERY_MODALITY[direction], "build an index that has"),
-        ):
-            if not any((info.modality, info.name) == (modality, ORIGINAL) for info in holder.sets):
-                raise InputError(
-                    f"{place} has no {modality}/{ORIGINAL}, which {direction} needs; {remedy}, or leave this "
-                    "direction out"
-                )
+        check_holds(queries, queries.path, QUERY_MODALITY[direction], direction, "embed it")
+        self.check_gallery(direction)
         return IndexedSets(queries, self.index.gallery, direction, self.use(queries))
 
     def check(self, queries: Store) -> None:
@@ -109,10 +105,7 @@ class Against:
         there, asks = self.index.gallery.header, queries.header
         where = f"{queries.path} against the index {self.index.path}"
         if there.corpus_fingerprint != asks.corpus_fingerprint:
-            raise InputError(
-                f"{where}: the index is of the corpus {corpus_words(there)}, the queries of "
-                f"{corpus_words(asks)}; build an index of the same corpus and text"
-            )
+            raise self.other_corpus(where, corpus_words(asks))
         if there.dim != asks.dim:
             raise InputError(
                 f"{where}: the index has {there.dim} dimensions, the queries {asks.dim}; "
@@ -125,6 +118,37 @@ class Against:
                 "--allow-space-mismatch searches all the same, and every result says so"
             )
 
+    def check_gallery(self, direction: Direction) -> None:
+        """Raise `InputError` when the index has no gallery of a direction."""
+        modality = GALLERY_MODALITY[direction]
+        check_holds(self.index.gallery, self.index.path, modality, direction, "build an index that has it")
+
+    def check_plan(
+        self, corpus: Corpus, directions: Sequence[Direction], variants: Sequence[Variant]
+    ) -> None:
+        """Raise `InputError` for what can be known before any embedding to be wrong with searches in the
+        index: another corpus, a direction or a gallery variant that it does not have."""
+        if corpus.fingerprint != self.index.record.corpus_fingerprint:
+            words = f"{corpus.name} ({corpus.fingerprint[:SHORT]}, text {corpus.normalisation})"
+            raise self.other_corpus(f"the index {self.index.path}", words)
+        for direction in directions:
+            self.check_gallery(direction)
+        labels = {info.label for info in self.index.gallery.sets}
+        sides = {GALLERY_MODALITY[direction] for direction in directions}
+        for one in variants:
+            if one.side == "gallery" and one.modality in sides and f"{one.modality}/{one.name}" not in labels:
+                raise InputError(
+                    f"{self.index.path} has no variant {one.name!r}; it has: {', '.join(sorted(labels))}; "
+                    "leave it out, or build an index that has it"
+                )
+
+    def other_corpus(self, where: str, words: str) -> InputError:
+        """The error for queries of another corpus."""
+        return InputError(
+            f"{where}: the index is of the corpus {corpus_words(self.index.gallery.header)}, the queries of "
+            f"{words}; build an index of the same corpus and text"
+        )
+
     def use(self, queries: Store) -> IndexUse:
         """What the results of these queries say of the index."""
         record = self.index.record
@@ -136,6 +160,16 @@ class Against:
             space_mismatch=not in_one_space(self.index.gallery.header, queries.header),
             encoder_spec=record.encoder_spec,
             encoder_fingerprint=record.encoder_fingerprint,
+        )
+
+
+def check_holds(store: Store, place: Path, modality: Modality, direction: Direction, remedy: str) -> None:
+    """Raise `InputError` when a store lacks the originals that a direction needs of it."""
+    if not any((info.modality, info.name) == (modality, ORIGINAL) for info in store.sets):
+        others = ", ".join(one for one in DIRECTIONS if one != direction)
+        raise InputError(
+            f"{place} has no {modality}/{ORIGINAL}, which {direction} needs; {remedy}, "
+            f"or ask for {others} only"
         )
 
 

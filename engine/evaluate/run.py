@@ -124,9 +124,7 @@ def evaluate_store(
         positives = positives.directed({one: store.load(QUERY_MODALITY[one], ORIGINAL).ids for one in asking})
     runs: list[Run] = []
     backends: set[tuple[str, str]] = set()
-    with open_distractors(
-        store if against is None else against.index.gallery, distractors, directions
-    ) as crowds:
+    with open_distractors(searched, distractors) as crowds:
         records = [one.record() for one in crowds.values()]
         for direction in directions:
             search = DirectionSearch(

@@ -53,6 +53,7 @@ def load_run_files(path: str | Path) -> tuple[RunFile, ...]:
     variants = read_variants(written, document, folder)
     shared = {name: getattr(written, name) for name in Options.model_fields} | {
         "relevance": None if written.relevance is None else folder / written.relevance,
+        "index": None if written.index is None else folder / written.index,
         "checkpoints": read_checkpoints(written, document, folder),
         "variants": variants,
         "influence": read_influence(written, document, folder, variants),

@@ -49,6 +49,8 @@ def check_belongings(written: RunDocument, document: Document) -> None:
         raise document.error(
             ("distractor_set",), "belongs to distractors; say how many, such as distractors: [0, 10k]"
         )
+    if written.allow_space_mismatch and written.index is None:
+        raise document.error(("allow_space_mismatch",), "belongs to index; name one or leave it out")
     if written.relevance is not None and not written.ranked:
         raise document.error(("relevance",), "belongs to `ranked: true`; add it or leave it out")
     for number, entry in enumerate(written.checkpoints):
@@ -60,7 +62,8 @@ def check_belongings(written: RunDocument, document: Document) -> None:
 
 
 def check_places(written: RunDocument, document: Document, folder: Path) -> None:
-    """Raise `InputError` for outputs that are no folders, and for a store of relevance that is not there."""
+    """Raise `InputError` for outputs that are no folders, and for a store of relevance or an index that is
+    not there."""
     for name, path in (("stores", written.stores), ("out", written.out)):
         target = folder / path
         there = next((one for one in (target, *target.parents) if one.exists()), target)
@@ -69,6 +72,8 @@ def check_places(written: RunDocument, document: Document, folder: Path) -> None
             raise document.error((name,), f"is {found}: {there} is no folder; name another place")
     if written.relevance is not None:
         check_there(document, ("relevance",), (folder / written.relevance).is_file())
+    if written.index is not None:
+        check_there(document, ("index",), (folder / written.index).is_dir())
 
 
 def check_there(document: Document, place: Place, there: bool) -> None:

@@ -92,8 +92,9 @@ class Options(Record):
     (0: none). `stores` is the folder of the stores, one a checkpoint, `out` that of the results.
     `memory_limit`, such as 1.5GiB, is for searches. `distractor_set` names that of the stores' distractor
     sets that is used; `ranked` adds the metrics of `engine.evaluate.ranked_metrics`, `relevance` is the store
-    whose cosines they take. `influence` are the specs of the encoders that vote where a variant chooses words
-    by embedding influence.
+    whose cosines they take. `index` is the folder of a fixed index whose galleries stand in for the stores'
+    own: then stores hold queries only, and `space` declares the space of their vectors. `influence` are the
+    specs of the encoders that vote where a variant chooses words by embedding influence.
     """
 
     stores: FilePath
@@ -109,6 +110,9 @@ class Options(Record):
     distractor_set: Text | None = None
     ranked: bool = False
     relevance: FilePath | None = None
+    index: FilePath | None = None
+    allow_space_mismatch: bool = False
+    space: Text | None = None
     seed: Seed = 0
     influence: tuple[Text, ...] = ()
     skip_unreadable: bool = False

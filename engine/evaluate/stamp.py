@@ -31,13 +31,13 @@ from engine.corpus.corpus import Corpus
 from engine.corpus.images import UnreadableImage, find_image
 from engine.encoders.registry import parse_spec
 from engine.errors import InputError
-from engine.evaluate.results import Record
+from engine.evaluate.results import QUERY_MODALITY, Record
 from engine.evaluate.run_file_variants import files_of_variant
 from engine.evaluate.run_options import CheckpointSpec, RunFile
 from engine.outputs.atomic import write_atomically
 from engine.packages import package_versions
 from engine.store.embed import EmbedReport
-from engine.store.image_source import ImageFolder, ImageSource, RegionImages, digest_images
+from engine.store.image_source import ImageFolder, ImageSource, NoImages, RegionImages, digest_images
 from engine.store.reader import Store, open_store
 from engine.store.schema import MODALITIES, ORIGINAL
 from engine.variants.variant import Modality, Side, Variant, VariantItems
@@ -102,16 +102,34 @@ class Inputs:
     corpus: Corpus
     variants: Sequence[Variant]
 
+    @property
+    def modalities(self) -> tuple[Modality, ...]:
+        """What stores hold: with an index, what asks in it."""
+        if self.run_file.index is None:
+            return MODALITIES
+        asking = {QUERY_MODALITY[direction] for direction in self.run_file.directions}
+        return tuple(one for one in MODALITIES if one in asking)
+
+    @property
+    def stored_variants(self) -> tuple[Variant, ...]:
+        """The variants whose items stores hold: with an index, those of queries."""
+        if self.run_file.index is None:
+            return tuple(self.variants)
+        return tuple(one for one in self.variants if one.side == "query" and one.modality in self.modalities)
+
     @cached_property
     def applied(self) -> tuple[AppliedVariant, ...]:
-        """The variants with their items. Raises `InputError` as the variants do."""
+        """The stored variants with their items. Raises `InputError` as the variants do."""
         return tuple(
-            AppliedVariant(one.name, one.side, one.modality, one.apply(self.corpus)) for one in self.variants
+            AppliedVariant(one.name, one.side, one.modality, one.apply(self.corpus))
+            for one in self.stored_variants
         )
 
     @cached_property
     def source(self) -> ImageSource:
-        """The image files, or the region features."""
+        """The image files, or the region features; none where no images are embedded."""
+        if "images" not in self.modalities:
+            return NoImages()
         spec = self.run_file.corpus
         if spec.features is not None:
             return RegionImages(self.corpus, spec.features)
@@ -126,21 +144,26 @@ class Inputs:
     @cached_property
     def shared(self) -> dict[str, str]:
         """The part of a stamp's inputs that no checkpoint changes."""
-        spec = self.run_file.corpus
-        if spec.features is not None:
-            images = (file_state(file) for file in sorted(files_of(spec.features)))
-        else:
-            assert spec.images is not None
-            images = (image_state(spec.images, image.file) for image in self.corpus.images)
+        space = self.run_file.space
         return {
             "versions": json.dumps(package_versions(), sort_keys=True),
             "corpus": self.corpus.fingerprint,
-            "images": hashed(images),
-            "variants": json.dumps([variant_state(one) for one in self.variants]),
+            "images": hashed(self.image_states() if "images" in self.modalities else ()),
+            "variants": json.dumps([variant_state(one) for one in self.stored_variants]),
+            **({} if space is None else {"space": space}),
             "influence": json.dumps([model_state(one) for one in self.run_file.influence]),
             "precision": self.precision,
             "skip_unreadable": str(self.run_file.skip_unreadable),
         }
+
+    def image_states(self) -> Iterator[str]:
+        """The states of the image files, or of the files of region features."""
+        spec = self.run_file.corpus
+        if spec.features is not None:
+            return (file_state(file) for file in sorted(files_of(spec.features)))
+        assert spec.images is not None
+        folder = spec.images
+        return (image_state(folder, image.file) for image in self.corpus.images)
 
     @property
     def precision(self) -> str:
@@ -162,8 +185,8 @@ class Inputs:
     @property
     def labels(self) -> list[str]:
         """The sets that a store of this sweep holds."""
-        originals = [f"{modality}/{ORIGINAL}" for modality in MODALITIES]
-        return [*originals, *(f"{one.modality}/{one.name}" for one in self.variants)]
+        originals = [f"{modality}/{ORIGINAL}" for modality in self.modalities]
+        return [*originals, *(f"{one.modality}/{one.name}" for one in self.stored_variants)]
 
 
 def is_embedded(stamp_file: Path, store_file: Path, inputs: dict[str, str], labels: Sequence[str]) -> bool:

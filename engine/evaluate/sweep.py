@@ -19,6 +19,7 @@ from engine.encoders.influence import open_influence
 from engine.encoders.registry import check_model
 from engine.errors import InputError, ItrstressError, naming
 from engine.evaluate.checkpoint_sweep import CheckpointSweep
+from engine.evaluate.indexed import Against
 from engine.evaluate.results import Results
 from engine.evaluate.run_options import RunFile
 from engine.evaluate.stamp import Inputs
@@ -26,6 +27,7 @@ from engine.outputs.atomic import make_folder
 from engine.outputs.place import check_output_folder
 from engine.progress import Progress, Silent
 from engine.resources import shortage
+from engine.store.fixed_index import open_index
 from engine.store.reader import open_store
 from engine.variants.influence import bind_influence
 from engine.variants.registry import make_variant
@@ -135,6 +137,14 @@ class Sweep:
         options = self.run_file
         if options.relevance is not None:
             open_store(options.relevance).close()
+        if options.index is not None:
+            with open_index(options.index) as index:
+                Against(index).check_plan(self.inputs.corpus, options.directions, self.inputs.variants)
+            reranked = next((one.name for one in self.checkpoints if one.checkpoint.rerank is not None), None)
+            if reranked is not None:
+                raise InputError(
+                    f"{reranked}: reranking reads a store's own galleries; leave out index or rerank"
+                )
         if self.to_embed:
             check_output_folder(options.stores, "stores:")
             _ = self.inputs.applied

@@ -17,13 +17,14 @@ from engine.evaluate.checkpoint_sweep import CheckpointSweep, RunName
 from engine.evaluate.collection import results_files
 from engine.evaluate.distractors import Distractors, open_distractors
 from engine.evaluate.finished import find_finished, has_intervals
+from engine.evaluate.indexed import AnySets
 from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, read_results
 from engine.evaluate.sets import variant_sets
 from engine.evaluate.stamp import Inputs, Measured, read_stamp
 from engine.evaluate.sweep import Sweep
 from engine.stopwatch import TOTAL
-from engine.store.reader import Store, open_store
+from engine.store.reader import open_store
 from engine.store.schema import MODALITIES, ORIGINAL
 
 State = Literal["finished", "intervals", "search", "refused", "later"]
@@ -157,7 +158,7 @@ def contents(inputs: Inputs) -> Mapping[str, Sequence[str]]:
         ]
         for one in inputs.applied
     }
-    return originals | made
+    return {label: texts for label, texts in (originals | made).items() if label in inputs.labels}
 
 
 def find_measured(one: CheckpointSweep) -> tuple[str, Measured | None]:
@@ -197,7 +198,8 @@ def plan_runs(one: CheckpointSweep) -> list[RunPlan]:
     """The runs of a store that is there. Raises `InputError` when the sweep could not do them."""
     with ExitStack() as stack:
         store = stack.enter_context(open_store(one.store_path))
-        crowds = stack.enter_context(open_distractors(store, one.choice, one.run_file.directions))
+        sets = stack.enter_context(one.open_sets(store))
+        crowds = stack.enter_context(open_distractors(sets, one.choice))
         relevance = None
         if one.run_file.ranked:
             other = one.run_file.relevance
@@ -205,7 +207,7 @@ def plan_runs(one: CheckpointSweep) -> list[RunPlan]:
                 None if other is None else stack.enter_context(open_store(other))
             ).relevance
         return [
-            plan_run(one, store, direction, name, file, crowds.get(direction), relevance)
+            plan_run(one, sets[direction], direction, name, file, crowds.get(direction), relevance)
             for direction in one.run_file.directions
             for name, file in one.files(direction).items()
         ]
@@ -213,7 +215,7 @@ def plan_runs(one: CheckpointSweep) -> list[RunPlan]:
 
 def plan_run(
     one: CheckpointSweep,
-    store: Store,
+    store: AnySets,
     direction: Direction,
     name: RunName,
     file: Path,
@@ -261,13 +263,14 @@ def cost_of(inputs: Inputs, run: RunPlan) -> Cost:
     """What a run takes beside the runs before it: a gallery variant its own rows, a query variant all."""
     counts = {"images": len(inputs.corpus.images), "captions": len(inputs.corpus.captions)}
     queries, gallery = counts[QUERY_MODALITY[run.direction]], counts[GALLERY_MODALITY[run.direction]]
-    variant = next((one for one in inputs.applied if one.name == run.variant), None)
+    variant = next((one for one in inputs.variants if one.name == run.variant), None)
+    made = {one.name: len(one.items.items) for one in inputs.applied}
     if variant is None:
         pairs = queries * gallery
     elif variant.side == "gallery":
-        pairs = queries * len(variant.items.items)
+        pairs = queries * made.get(variant.name, gallery)  # of an index: about an item an original
     else:
-        pairs = len(variant.items.items) * gallery
+        pairs = made[variant.name] * gallery
     side = "" if variant is None else variant.side
     return Cost(run.direction, side, run.distractors > 0, pairs + queries * run.distractors)
 

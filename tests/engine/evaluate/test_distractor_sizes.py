@@ -279,7 +279,7 @@ def test_a_row_that_is_not_normalised_is_named(store_file: Path, world_parts: An
     write_distractors(store_file, "captions", rows)
     store = world_parts[2](make_world())
     store.path = store_file
-    with open_distractors(store, DistractorChoice([2000]), ["i2t"]) as crowds:
+    with open_distractors({"i2t": store}, DistractorChoice([2000])) as crowds:
         rows[1500] *= 2  # a file that someone made and whose checksums hold
         object.__setattr__(crowds["i2t"].found, "rows", ArrayLike(rows))
         from engine.evaluate.direction import DirectionSearch
