@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ def write(world: Pairs, path: Path) -> Path:
 
 
 def oracle(
-    scores: list[float], images: list[int], fakes: list[bool], image: int, policy: Any
+    scores: list[float], images: list[int], fakes: list[bool], names: list[str], image: int, policy: Any
 ) -> dict[str, Any]:
     rows = list(zip(scores, images, fakes, strict=True))
     positives = [s for s, i, fake in rows if i == image and not fake]
@@ -131,7 +132,19 @@ def oracle(
         "top_score": first,
         "fake_score": max((s for s, _, fake in rows if fake), default=None),
         "own_fake_score": max(own, default=None),
+        "positive_id": first_name(rows, names, lambda i, fake: i == image and not fake),
+        "top_id": first_name(rows, names, lambda i, fake: fake == all(one for _, one in top)),
+        "fake_id": first_name(rows, names, lambda i, fake: fake),
+        "own_fake_id": first_name(rows, names, lambda i, fake: fake and i == image),
     }
+
+
+def first_name(
+    rows: list[tuple[float, int, bool]], names: list[str], wanted: Callable[[int, bool], bool]
+) -> str | None:
+    """The lowest of the rows with the highest score, of those that are wanted."""
+    found = [(-s, place) for place, (s, i, fake) in enumerate(rows) if wanted(i, fake)]
+    return names[min(found)[1]] if found else None
 
 
 def expected_rows(world: Pairs, direction: str, variant: str | None, policy: Any) -> list[dict[str, Any]]:
@@ -144,14 +157,16 @@ def expected_rows(world: Pairs, direction: str, variant: str | None, policy: Any
         table = np.concatenate([world.original, extra])
         for image in range(images):
             if image in world.owner:
-                found.append(oracle(table[:, image].tolist(), owners, fakes, image, policy))
+                names = [f"caption {i}" for i in range(captions)] + [f"words {i}" for i in range(len(source))]
+                found.append(oracle(table[:, image].tolist(), owners, fakes, names, image, policy))
         return found
     asked = world.typos if variant == "typos" else world.original
     extra, source = (world.mix, world.mix_source) if variant == "mix" else (world.mix[:0], [])
     for caption in range(captions):
         scores = [*asked[caption].tolist(), *extra[:, caption].tolist()]
         fakes = [False] * images + [True] * len(source)
-        found.append(oracle(scores, [*range(images), *source], fakes, world.owner[caption], policy))
+        names = [f"image {i}" for i in range(images)] + [f"mix {i}" for i in range(len(source))]
+        found.append(oracle(scores, [*range(images), *source], fakes, names, world.owner[caption], policy))
     return found
 
 
