@@ -12,6 +12,7 @@ checkpoints:
   - open_clip:ViT-B-32:openai
   # - {model: "open_clip:ViT-B-32:epoch_9.pt", name: epoch 9, preprocess: openai}
   # - {model: "open_clip:ViT-B-32:runs/*/epoch_*.pt", preprocess: openai}
+  # - {model: "blip:blip_coco.pth", rerank: coco}    # the matching head on the published shortlist
 
 # The captioned image set. `itrstress corpus inspect` shows how it is read.
 corpus:
@@ -42,6 +43,11 @@ directions: [i2t, t2i]
 # distractors: [0]                # numbers of rows such as [0, 10k, 100k], from sets beside the stores
                                   # (`itrstress distractors synthesize` makes one)
 
+# A fixed index (`itrstress index build`) in place of the stores' own galleries: stores hold queries only.
+# index: frozen
+# space: clip-b32                 # the name of the space of the checkpoints' vectors, where they share one
+# allow_space_mismatch: false     # search although the index is of another space; every result says so
+
 # device: auto                    # or cpu, cuda, cuda:N, mps
 # precision: fp32                 # or bf16, fp16
 # batch_size: 64
@@ -49,6 +55,7 @@ directions: [i2t, t2i]
 # backend: auto                   # of the search
 # memory_limit: 8GiB              # of a search; what is larger is streamed
 # skip_unreadable: false          # leave out images that cannot be read
+# Rare: distractor_set, relevance (with ranked), influence, index, space, allow_space_mismatch.
 
 stores: stores                    # one HDF5 file a checkpoint, reused by later sweeps
 out: results                      # one JSON and one Parquet file a run; finished runs are not repeated

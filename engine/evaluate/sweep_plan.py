@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from engine.encoders.registry import parse_spec
+from engine.encoders.scorer_registry import SCORERS
 from engine.errors import InputError
 from engine.evaluate.checkpoint_sweep import CheckpointSweep, RunName
 from engine.evaluate.collection import results_files
@@ -20,6 +22,7 @@ from engine.evaluate.finished import find_finished, has_intervals
 from engine.evaluate.indexed import AnySets
 from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, read_results
+from engine.evaluate.run_options import CheckpointSpec
 from engine.evaluate.sets import variant_sets
 from engine.evaluate.stamp import Inputs, Measured, read_stamp
 from engine.evaluate.sweep import Sweep
@@ -106,8 +109,9 @@ def plan_checkpoint(sweep: Sweep, one: CheckpointSweep, searches: Sequence[Searc
         runs = plan_runs(one) if store.dim is not None else unseen_runs(one)
     except InputError as error:  # such as distractors that are not there
         runs = [replace(run, state="refused", why=str(error)) for run in unseen_runs(one)]
+    stage = stage_of(one.checkpoint)
     costed = (
-        replace(run, seconds=estimate(cost_of(sweep.inputs, run), searches, store.dim))
+        replace(run, seconds=estimate(cost_of(sweep.inputs, run, stage), searches, store.dim))
         if run.state == "search"
         else run
         for run in runs
@@ -242,12 +246,21 @@ def plan_run(
 
 @dataclass(frozen=True)
 class Cost:
-    """What decides the time of a search: its kind, and how many products of a query and a row it takes."""
+    """What decides the time of a search: its kind, and how many pairs of a query and a row it takes.
+
+    `stage` is what scores ("" for embeddings alone), as in `engine.evaluate.results.StageRecord`.
+    """
 
     direction: Direction
     side: str
+    stage: str
     distractors: bool
     pairs: int
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """What searches must share to be compared."""
+        return self.direction, self.side, self.stage, str(self.distractors)
 
 
 @dataclass(frozen=True)
@@ -259,7 +272,14 @@ class Search:
     seconds: float
 
 
-def cost_of(inputs: Inputs, run: RunPlan) -> Cost:
+def stage_of(checkpoint: CheckpointSpec) -> str:
+    """What scores in the runs of a checkpoint."""
+    if parse_spec(checkpoint.model)[0] in SCORERS:
+        return "pairs"
+    return "" if checkpoint.rerank is None else "two-stage"
+
+
+def cost_of(inputs: Inputs, run: RunPlan, stage: str) -> Cost:
     """What a run takes beside the runs before it: a gallery variant its own rows, a query variant all."""
     counts = {"images": len(inputs.corpus.images), "captions": len(inputs.corpus.captions)}
     queries, gallery = counts[QUERY_MODALITY[run.direction]], counts[GALLERY_MODALITY[run.direction]]
@@ -272,7 +292,7 @@ def cost_of(inputs: Inputs, run: RunPlan) -> Cost:
     else:
         pairs = made[variant.name] * gallery
     side = "" if variant is None else variant.side
-    return Cost(run.direction, side, run.distractors > 0, pairs + queries * run.distractors)
+    return Cost(run.direction, side, stage, run.distractors > 0, pairs + queries * run.distractors)
 
 
 def measured_searches(sweep: Sweep) -> list[Search]:
@@ -289,6 +309,7 @@ def measured_searches(sweep: Sweep) -> list[Search]:
             cost = Cost(
                 run.direction,
                 run.side or "",
+                "" if run.stage is None else run.stage.kind,
                 run.distractors > 0,
                 run.queries * (searched + run.distractors),
             )
@@ -299,12 +320,7 @@ def measured_searches(sweep: Sweep) -> list[Search]:
 
 def estimate(cost: Cost, searches: Sequence[Search], dim: int | None) -> float | None:
     """Seconds of a search, from those of its kind, their mean rate; None where there is none."""
-    alike = [
-        one
-        for one in searches
-        if (one.cost.direction, one.cost.side, one.cost.distractors)
-        == (cost.direction, cost.side, cost.distractors)
-    ]
+    alike = [one for one in searches if one.cost.kind == cost.kind]
     products = sum(one.cost.pairs * (one.dim if dim is not None else 1) for one in alike)
     if not products:
         return None

@@ -123,13 +123,14 @@ def test_a_measured_rate_is_scaled() -> None:
 
 def test_a_search_is_scaled_from_those_of_its_kind() -> None:
     done = [
-        Search(Cost("i2t", "", False, 1000), 8, 2.0),
-        Search(Cost("i2t", "", False, 3000), 8, 6.0),
-        Search(Cost("i2t", "gallery", False, 1000), 8, 50.0),
-        Search(Cost("t2i", "", False, 1000), 8, 70.0),
+        Search(Cost("i2t", "", "", False, 1000), 8, 2.0),
+        Search(Cost("i2t", "", "", False, 3000), 8, 6.0),
+        Search(Cost("i2t", "gallery", "", False, 1000), 8, 50.0),
+        Search(Cost("t2i", "", "", False, 1000), 8, 70.0),
     ]
-    assert estimate(Cost("i2t", "", False, 500), done, 8) == 1.0
-    assert estimate(Cost("i2t", "", False, 500), done, 16) == 2.0
-    assert estimate(Cost("i2t", "", False, 500), done, None) == 1.0
-    assert estimate(Cost("i2t", "query", False, 500), done, 8) is None
-    assert estimate(Cost("i2t", "", True, 500), done, 8) is None
+    assert estimate(Cost("i2t", "", "", False, 500), done, 8) == 1.0
+    assert estimate(Cost("i2t", "", "", False, 500), done, 16) == 2.0
+    assert estimate(Cost("i2t", "", "", False, 500), done, None) == 1.0
+    assert estimate(Cost("i2t", "query", "", False, 500), done, 8) is None
+    assert estimate(Cost("i2t", "", "", True, 500), done, 8) is None
+    assert estimate(Cost("i2t", "", "two-stage", False, 500), done, 8) is None
