@@ -109,7 +109,10 @@ def _cut_off(path: Path) -> InputError:
 def _refusal(path: Path, message: str) -> InputError:
     named = _GLOBAL.search(message)
     if named is None:
-        return InputError(f"{path}: no checkpoint of plain weights; expected a torch.save file")
+        return InputError(
+            f"{path}: refused: it is no file of plain weights as torch.save writes them, and reading another "
+            "pickle could run code; get the weights alone, best as .safetensors"
+        )
     return InputError(
         f"{path}: refused: reading it would load {named.group(1)}, which could run code; only tensors, "
         "plain values and argparse.Namespace are read; get the weights alone, best as .safetensors"

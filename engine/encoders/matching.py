@@ -142,7 +142,7 @@ class MatchingEncoder:
             "images": f"{side} x {side}, squashed, bicubic, CLIP's mean and std",
             "texts": f"{self._tokenizer.path.name} ({len(self._tokenizer):,} word pieces), cut at "
             f"{self._recipe.longest} tokens",
-            "second stage": f"matching head: {_JOINS[self.join]}",
+            "reranking": f"matching head: {_JOINS[self.join]}",
             "computed": self._forward.describe(),
         }
 

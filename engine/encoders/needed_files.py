@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.encoders.offline import hub_cache, no_network
+from engine.encoders.offline import hub_cache
 from engine.encoders.options import CheckpointOptions, checkpoint_paths, read_options
 from engine.encoders.registry import EncoderRequest, parse_spec
 from engine.encoders.vocabulary import vocabulary_files
@@ -86,7 +86,7 @@ def _vse_infty(request: EncoderRequest) -> list[NeededFile]:
 def _open_clip(request: EncoderRequest) -> list[NeededFile]:
     from open_clip import pretrained
 
-    from engine.encoders.open_clip_source import CONFIG_FILE, LOCAL_DIR, WEIGHT_SUFFIXES
+    from engine.encoders.open_clip_source import CONFIG_FILE, LOCAL_DIR, WEIGHT_SUFFIXES, cached_weights
 
     if request.weights is None:
         raise InputError(f"{request.spec}: names no weights; expected open_clip:NAME:TAG or :FILE")
@@ -102,12 +102,10 @@ def _open_clip(request: EncoderRequest) -> list[NeededFile]:
         return [_file("weights", place), NeededFile("preprocessing", shown, beside.is_file())]
     if not tag.get("hf_hub"):
         return [NeededFile("weights", f"downloaded from {tag.get('url')}", False)]
-    try:
-        with no_network():
-            return [NeededFile("weights", str(pretrained.download_pretrained(tag)), True)]
-    except Exception:  # noqa: BLE001 - whatever the transport raises when nothing is cached
-        repository = str(tag["hf_hub"]).rstrip("/")
-        return [NeededFile("weights", _NOT_CACHED.format(repository, hub_cache()), False)]
+    cached = cached_weights(tag)
+    repository = str(tag["hf_hub"]).rstrip("/")
+    where = _NOT_CACHED.format(repository, hub_cache()) if cached is None else str(cached)
+    return [NeededFile("weights", where, cached is not None)]
 
 
 def _transformers(request: EncoderRequest) -> list[NeededFile]:

@@ -17,14 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import open_clip
+from huggingface_hub import HfApi
 from open_clip import pretrained as published
 
-from engine.encoders.offline import hub_cache
+from engine.encoders.offline import hub_cache, no_network
 from engine.encoders.preprocess import PRESETS, Preprocess, parse_preprocess, preprocess_from_config
 from engine.encoders.registry import EncoderRequest
 from engine.errors import InputError
 
 LOCAL_DIR = "local-dir"
+SECONDS_TO_ANSWER = 10.0
 CONFIG_FILE = "open_clip_config.json"
 TOKENIZER_FILE = "tokenizer.json"
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pth", ".pt")
@@ -119,10 +121,15 @@ def _from_tag(request: EncoderRequest, config: dict[str, Any], tag: Mapping[str,
 
 
 def _download(request: EncoderRequest, tag: Mapping[str, Any]) -> Path:
+    repository = str(tag.get("hf_hub", "")).rstrip("/")
     try:
+        cached = cached_weights(tag) if repository else None
+        if cached is not None:
+            return cached
+        if repository:  # one request that fails at once, where each file would be asked for six times
+            HfApi().model_info(repository, timeout=SECONDS_TO_ANSWER)
         return Path(published.download_pretrained(tag))
     except Exception as error:  # whatever the transport raises
-        repository = str(tag.get("hf_hub", "")).rstrip("/")
         fetch = f"`hf download {repository}`" if repository else f"download {tag.get('url')}"
         raise InputError(
             f"{request.spec}: the weights are not on this machine and could not be downloaded "
@@ -130,6 +137,15 @@ def _download(request: EncoderRequest, tag: Mapping[str, Any]) -> Path:
             "and bring "
             f"that folder here, or give a file: open_clip:{request.name}:/path/to/weights"
         ) from error
+
+
+def cached_weights(tag: Mapping[str, Any]) -> Path | None:
+    """The weights of a tag in the hub's cache; None where they are not. Not for a tag that is an address."""
+    try:
+        with no_network():
+            return Path(published.download_pretrained(tag))
+    except Exception:  # noqa: BLE001 - whatever the library raises for what it does not have
+        return None
 
 
 def _from_file(request: EncoderRequest, config: dict[str, Any], weights: Path) -> ModelSource:

@@ -141,6 +141,19 @@ def test_a_tag_that_cannot_be_had_says_where_it_was_looked_for(
     assert "hf download timm/vit_base_patch32_clip_224.openai" in message
 
 
+def test_a_tag_without_a_network_fails_at_once(
+    no_sockets: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    message = line(lambda: open_encoder("open_clip:ViT-B-32:openai", device="cpu"))
+    assert "could not be downloaded" in message
+    assert 1 <= len(no_sockets) <= 2
+    assert "Retrying" not in capfd.readouterr().err
+
+
 def test_a_bare_file_needs_a_named_preprocessing(tmp_path: Path) -> None:
     file = tmp_path / "weights.pt"
     torch.save({"a": torch.zeros(1)}, file)
@@ -235,7 +248,7 @@ def test_a_checkpoint_that_would_run_code_is_refused(tiny_model: Path, tmp_path:
     file = replace_weights(tiny_model, {**weights_of(tiny_model), "evil": Evil(mark)})
     assert "refused" in line(lambda: local(tiny_model))
     file.write_bytes(pickle.dumps({"evil": Evil(mark)}))
-    assert "epoch_1.pt" in line(lambda: local(tiny_model))
+    assert "epoch_1.pt: refused" in line(lambda: local(tiny_model))
     torch.jit.save(torch.jit.script(torch.nn.Linear(1, 1)), file)
     assert "TorchScript" in line(lambda: local(tiny_model))
     assert not mark.exists()
