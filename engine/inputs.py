@@ -8,10 +8,26 @@ from __future__ import annotations
 
 import os
 import stat
+import tokenize
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
 
 from engine.errors import InputError
+
+# what numpy raises for a file that is no array: its header is read as a Python literal
+NO_ARRAY = (
+    ValueError,
+    TypeError,
+    EOFError,
+    OverflowError,
+    SyntaxError,
+    RecursionError,
+    MemoryError,
+    tokenize.TokenError,
+)
 
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISDIR, "a folder"),
@@ -44,3 +60,12 @@ def check_regular_file(path: str | Path, expected: str) -> os.stat_result:
 def kind_of_file(mode: int) -> str:
     """What something that is no regular file is, from its `st_mode`, for an error line."""
     return next((name for is_kind, name in _KINDS if is_kind(mode)), "no regular file")
+
+
+def read_array_head(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns lie together, and dtype of a ``.npy``, before any of its values. Raises one of
+    `NO_ARRAY`."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(stream)
+    return shape, fortran, dtype

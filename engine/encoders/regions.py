@@ -6,8 +6,10 @@ regions and their order count.
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 
 from engine.corpus.corpus import Corpus, ImageItem
 from engine.errors import InputError
+from engine.inputs import NO_ARRAY, read_array_head
 
 Regions = NDArray[np.float32]
 ImageInput = Literal["images", "regions"]
@@ -30,6 +33,18 @@ _FEATURE_NAMES = ("features", "image_features")
 _LENGTH_NAMES = ("lengths", "num_boxes")
 _ID_NAMES = ("image_ids", "ids")
 _NPZ_NAMES = ("x", "features")
+MOST_VALUES = 1 << 26
+"""The most values of one image that are read: a quarter of a GiB as float32."""
+
+
+def _check_size(path: Path, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+    """Raise `InputError` for what is no number, and for more values of one image than any model reads."""
+    if dtype.kind not in "fiu":
+        raise InputError(f"{path}: holds {dtype}; expected numbers")
+    if math.prod(shape) > MOST_VALUES:
+        raise InputError(
+            f"{path}: features of an image of shape {list(shape)}; expected at most {MOST_VALUES:,} values"
+        )
 
 
 class RegionFeatures(Protocol):
@@ -112,12 +127,13 @@ class _Array:
 
     def __init__(self, path: Path, corpus: Corpus) -> None:
         try:
-            self._values = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
+            self._values = np.lib.format.open_memmap(path, mode="r")
+        except (*NO_ARRAY, OSError) as error:
             raise InputError(f"{path}: cut off or no .npy of numbers ({error}); get the file again") from None
-        if not isinstance(self._values, np.ndarray) or self._values.ndim != 3:
-            shape = list(getattr(self._values, "shape", ()))
+        if self._values.ndim != 3:
+            shape = list(self._values.shape)
             raise InputError(f"{path}: an array of shape {shape}; expected [images, regions, dim]")
+        _check_size(path, self._values.shape[1:], self._values.dtype)
         self._rows = _align_rows(path, len(self._values), corpus)
 
     def __len__(self) -> int:
@@ -151,12 +167,17 @@ class _NpzFolder:
     def read(self, row: int) -> Regions:
         path = self._files[row]
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                name = next((name for name in _NPZ_NAMES if name in arrays), None)
+            with zipfile.ZipFile(path) as archive:
+                there = [name.removesuffix(".npy") for name in archive.namelist()]
+                name = next((name for name in _NPZ_NAMES if name in there), None)
                 if name is None:
-                    raise InputError(f"{path}: no array {' or '.join(_NPZ_NAMES)}; found {list(arrays)[:5]}")
-                return np.asarray(arrays[name], dtype=np.float32)
-        except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+                    raise InputError(f"{path}: no array {' or '.join(_NPZ_NAMES)}; found {there[:5]}")
+                with archive.open(f"{name}.npy") as member:
+                    shape, _, dtype = read_array_head(member)
+                    _check_size(path, shape, dtype)
+                with archive.open(f"{name}.npy") as member:
+                    return np.asarray(np.lib.format.read_array(member, allow_pickle=False), dtype=np.float32)
+        except (*NO_ARRAY, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
             raise InputError(f"{path}: cut off or no .npz of numbers ({error})") from None
 
 
@@ -213,7 +234,10 @@ class _Hdf5Rows:
         return len(self._rows)
 
     def read(self, row: int) -> Regions:
-        return _read_hdf5(self._path, lambda: self._features[self._spans[self._rows[row]]])
+        span = self._spans[self._rows[row]]
+        regions = span[-1].stop - span[-1].start
+        _check_size(self._path, (regions, self._features.shape[-1]), self._features.dtype)
+        return _read_hdf5(self._path, lambda: self._features[span])
 
 
 def _read_hdf5(path: Path, read: Callable[[], Any]) -> Regions:
@@ -297,7 +321,9 @@ class _NamedDatasets:
         return len(self._datasets)
 
     def read(self, row: int) -> Regions:
-        return _read_hdf5(self._path, lambda: self._datasets[row][()])
+        dataset = self._datasets[row]
+        _check_size(self._path, dataset.shape, dataset.dtype)
+        return _read_hdf5(self._path, lambda: dataset[()])
 
     def _find(self, file: Any, image: ImageItem) -> Any:
         for name in _names_of(image):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tokenize
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,20 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
-from engine.inputs import check_regular_file
+from engine.inputs import NO_ARRAY, check_regular_file
 
 HASH_ROWS = 8192
-# what numpy raises for a file that is no array: its header is read as a Python literal
-NO_ARRAY = (
-    ValueError,
-    TypeError,
-    EOFError,
-    OverflowError,
-    SyntaxError,
-    RecursionError,
-    MemoryError,
-    tokenize.TokenError,
-)
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from engine.corpus.corpus import Corpus
 from engine.errors import InputError
-from engine.inputs import check_regular_file
+from engine.inputs import NO_ARRAY, check_regular_file, read_array_head
 from engine.packages import package_versions
 from engine.path_text import path_text
 from engine.progress import Progress, Silent
-from engine.store.arrays import NO_ARRAY, ArrayFile, RowTable, fingerprint_arrays, open_array
+from engine.store.arrays import ArrayFile, RowTable, fingerprint_arrays, open_array
 from engine.store.importer import BLOCK_BYTES, new_store
 from engine.store.plans import original_plans, variant_plan
 from engine.store.schema import SetPlan, StoreHeader
@@ -117,14 +117,6 @@ def unpack(path: Path, shape: tuple[int, int], why: str, unpacked: IO[bytes]) ->
     except (*NO_ARRAY, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise InputError(f"{path} is not a whole .npz file of numbers ({error}); get it again") from error
     return np.memmap(unpacked, dtype, "r", shape=shape, order="F" if fortran else "C")
-
-
-def read_array_head(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether columns lie together, and dtype of a ``.npy`` in a stream. Raises one of `NO_ARRAY`."""
-    version = np.lib.format.read_magic(member)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read(member)
-    return shape, fortran, dtype
 
 
 def copy(path: Path, member: IO[bytes], unpacked: IO[bytes], size: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,55 @@ def test_features_that_do_not_fit_the_model_are_named_before_any_work(tmp_path: 
         go(path, tmp_path / "s.h5")
     (path / "28.npz").unlink()
     with pytest.raises(InputError, match=r"no 0028\.npz or .*28\.npz for image '0028'"):
+        go(path, tmp_path / "s.h5")
+    assert not (tmp_path / "s.h5").exists()
+
+
+def huge_npz(folder: Path) -> Path:
+    """One image whose head promises more values than any memory holds."""
+    path = save_npz(folder, make_features())
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "<f4", "fortran_order": False, "shape": (10**9, DIM)}
+    )
+    with zipfile.ZipFile(path / "14.npz", "w") as archive:
+        archive.writestr("x.npy", head.getvalue() + bytes(64))
+    return path
+
+
+def huge_hdf5(folder: Path) -> Path:
+    """A small file with a dataset of a billion regions that are nowhere."""
+    with h5py.File(folder / "huge.h5", "w") as file:
+        file.create_dataset("features", (10**9, DIM), "f4", chunks=(1000, DIM))
+        file["offsets"] = [0, 4, 8, 10**9 - 8, 10**9 - 4, 10**9]
+    return folder / "huge.h5"
+
+
+def words_npy(folder: Path) -> Path:
+    np.save(folder / "words.npy", np.full((IMAGES, 4, DIM), "one"))
+    return folder / "words.npy"
+
+
+def pickled_npz(folder: Path) -> Path:
+    path = save_npz(folder, make_features())
+    np.savez(path / "14.npz", x=np.full((4, DIM), None))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("save", "said"),
+    [
+        (huge_npz, r"14\.npz: features of an image of shape \[1000000000, 3\]; expected at most"),
+        (huge_hdf5, r"huge\.h5: features of an image of shape \[999999984, 3\]; expected at most"),
+        (words_npy, r"words\.npy: holds <U3; expected numbers"),
+        (pickled_npz, r"14\.npz: holds object; expected numbers"),
+    ],
+)
+def test_features_are_looked_at_before_memory_is_taken(
+    tmp_path: Path, save: Callable[[Path], Path], said: str
+) -> None:
+    path = save(tmp_path)
+    with pytest.raises(InputError, match=said):
         go(path, tmp_path / "s.h5")
     assert not (tmp_path / "s.h5").exists()
 

@@ -83,6 +83,7 @@ def test_what_follows_a_damaged_block_is_dropped_with_it(tmp_path: Path, block: 
     path.write_bytes(bytes(data))
     kept = list(BLOCKS)[:block]
     assert known(path) == {image: BLOCKS[image] for image in kept}
+    assert path.stat().st_size == [HEAD, *ends()][block]
 
 
 def test_a_count_larger_than_the_file_takes_no_memory(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_arrays_of_objects_are_never_unpickled(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"x\.npy: cut off or no \.npy of numbers"):
         open_regions(tmp_path / "x.npy", corpus_of(1))
     np.savez(tmp_path / "10.npz", x=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(InputError, match=r"10\.npz: cut off or no \.npz of numbers"):
+    with pytest.raises(InputError, match=r"10\.npz: holds object; expected numbers"):
         open_regions(tmp_path, corpus_of(1)).read(0)
 
 
