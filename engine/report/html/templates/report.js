@@ -364,10 +364,15 @@
   const drawAll = () => { for (const redraw of drawn.values()) redraw(); };
   const paint = () => { updateChips(); if (plotly !== null) drawAll(); };
 
+  const bytesOf = (base64) => {
+    if ("fromBase64" in Uint8Array) return Uint8Array.fromBase64(base64);
+    const letters = atob(base64);
+    const bytes = new Uint8Array(letters.length);
+    for (let place = 0; place < letters.length; place += 1) bytes[place] = letters.charCodeAt(place);
+    return bytes;
+  };
   const unpack = async (id) => {
-    const letters = atob(byId(id).textContent.trim());
-    const packed = new Uint8Array(letters.length);
-    for (let place = 0; place < letters.length; place += 1) packed[place] = letters.charCodeAt(place);
+    const packed = bytesOf(byId(id).textContent.trim());
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Response(stream).text();
   };
@@ -534,7 +539,9 @@
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
       for (const link of links.values()) link.removeAttribute("aria-current");
-      links.get(entry.target.id)?.setAttribute("aria-current", "true");
+      const link = links.get(entry.target.id);
+      link.setAttribute("aria-current", "true");
+      link.parentElement.scrollTo({ left: link.offsetLeft - link.parentElement.offsetLeft - 40 }); // on a phone
     }
   }, { rootMargin: "-20% 0px -70% 0px" });
   for (const id of links.keys()) spy.observe(byId(id));
