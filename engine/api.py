@@ -23,6 +23,7 @@ from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED, Resamplin
 from engine.evaluate.collection import FoundRun, collect_runs, results_of
 from engine.evaluate.distractors import DistractorChoice
 from engine.evaluate.extra_positives import read_positives
+from engine.evaluate.indexed import Against
 from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.results import DIRECTIONS, RESULTS_FILE, Direction, Results, Run, write_results
 from engine.evaluate.run import evaluate_store
@@ -36,6 +37,7 @@ from engine.report.console import ConsoleProgress
 from engine.report.export import RunTable
 from engine.report.notebook import as_html
 from engine.report.table import checkpoints_table, results_table
+from engine.store.fixed_index import open_index
 from engine.store.reader import open_store
 from indexes.memory import MemoryLimit, parse_bytes
 
@@ -123,6 +125,8 @@ def evaluate(
     ranked: bool = False,
     relevance: PathLike | None = None,
     positives: PathLike | None = None,
+    index: PathLike | None = None,
+    allow_space_mismatch: bool = False,
     force: bool = False,
     progress: bool = False,
 ) -> Evaluation:
@@ -135,17 +139,23 @@ def evaluate(
     check_directions(directions)
     if relevance is not None and not ranked:
         raise InputError("relevance belongs to ranked=True; add it or leave it out")
+    if allow_space_mismatch and index is None:
+        raise InputError("allow_space_mismatch belongs to index; name one or leave it out")
     extra = None if positives is None else read_positives(Path(positives))
     with ExitStack() as stack:
         opened = stack.enter_context(open_store(Path(store)))
         other = None if relevance is None else stack.enter_context(open_store(Path(relevance)))
+        against = None
+        if index is not None:
+            against = Against(stack.enter_context(open_index(Path(index))), allow_space_mismatch)
+        held = [opened] if against is None else [opened, against.index.gallery]
         folder = None
         if out is not None:
             inputs = [Path(one) for one in (store, relevance, positives) if one is not None]
             folder = stack.enter_context(output_folder(Path(out), RESULTS_FILE, force=force, inputs=inputs))
         results = evaluate_store(
             opened,
-            None if variants is None else [canonical_name(spec, opened) for spec in variants],
+            None if variants is None else [canonical_name(spec, *held) for spec in variants],
             directions,
             ties,
             backend,
@@ -157,6 +167,7 @@ def evaluate(
             positives=extra,
             distractors=DistractorChoice(tuple(distractors), distractor_set),
             limit=None if memory_limit is None else MemoryLimit(parse_bytes(memory_limit)),
+            against=against,
         )
         if folder is not None:
             write_results(results, folder / RESULTS_FILE)

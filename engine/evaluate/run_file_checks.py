@@ -109,8 +109,9 @@ def read_corpora(
         raise document.error(
             ("corpus",), f"{found}; expected corpus for one, or corpora, a list, for several"
         )
+    asks_images = written.index is None or "i2t" in written.directions
     return tuple(
-        (name, checked_corpus(spec, document, place, folder))
+        (name, checked_corpus(spec, document, place, folder, asks_images=asks_images))
         for place, name, spec in corpora_of(written, document)
     )
 
@@ -131,8 +132,13 @@ def corpora_of(written: RunDocument, document: Document) -> Iterator[tuple[Place
         yield ("corpora", number), one.name, CorpusSpec(**one.model_dump(exclude={"name"}))
 
 
-def checked_corpus(spec: CorpusSpec, document: Document, place: Place, folder: Path) -> CorpusSpec:
-    """A corpus with absolute paths. Raises `InputError` for what is unknown or not there."""
+def checked_corpus(
+    spec: CorpusSpec, document: Document, place: Place, folder: Path, *, asks_images: bool
+) -> CorpusSpec:
+    """A corpus with absolute paths. Raises `InputError` for what is unknown or not there.
+
+    Its images may be left out where captions only are embedded.
+    """
     named: tuple[tuple[str, str, str | None, Iterable[str]], ...] = (
         ("reader", "reader", spec.reader, READERS),
         ("normalisation", "text normalisation", spec.normalisation, NORMALISATIONS),
@@ -140,7 +146,8 @@ def checked_corpus(spec: CorpusSpec, document: Document, place: Place, folder: P
     for key, kind, name, known in named:
         if name is not None and name not in known:
             raise document.at((*place, key), unknown_name(kind, name, known))
-    if (spec.images is None) == (spec.features is None):
+    has_none = spec.images is None and spec.features is None
+    if (has_none and asks_images) or (spec.images is not None and spec.features is not None):
         found = "neither images nor features" if spec.images is None else "both images and features"
         raise document.error(place, f"has {found}; expected the one that the checkpoints read")
     paths = {"path": spec.path, "images": spec.images, "features": spec.features}

@@ -55,7 +55,7 @@ directions: [i2t, t2i]
 # backend: auto                   # of the search
 # memory_limit: 8GiB              # of a search; what is larger is streamed
 # skip_unreadable: false          # leave out images that cannot be read
-# Rare: distractor_set, relevance (with ranked), influence, index, space, allow_space_mismatch.
+# Rare: distractor_set, relevance (with ranked), influence.
 
 stores: stores                    # one HDF5 file a checkpoint, reused by later sweeps
 out: results                      # one JSON and one Parquet file a run; finished runs are not repeated

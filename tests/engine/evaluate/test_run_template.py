@@ -34,7 +34,8 @@ def folder(tmp_path: Path) -> Path:
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("[]")
-    (tmp_path / "val2014").mkdir()
+    for name in ("val2014", "frozen"):
+        (tmp_path / name).mkdir()
     return tmp_path
 
 
@@ -64,8 +65,8 @@ def test_every_line_in_a_comment_can_be_used(folder: Path, number: int) -> None:
 def test_defaults_in_comments_are_the_defaults(folder: Path) -> None:
     (folder / "run.yaml").write_text(TEMPLATE)
     (plain,) = load_run_files(folder / "run.yaml")
-    # instead of another; an example; of this machine
-    kept = ("# corpora:", "# memory_limit:", "# workers:")
+    # instead of another; examples; of this machine
+    kept = ("# corpora:", "# memory_limit:", "# index:", "# space:", "# workers:")
     lines = [
         line.removeprefix("# ") if OPTION.match(line) and not line.startswith(kept) else line
         for line in TEMPLATE.splitlines()
