@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -99,6 +100,9 @@ def command(
         show(results, intervals)
         if results:
             click.echo(f"written: {sweep.run_file.out}")
+        if has_seeds(results):
+            folder = shlex.quote(str(sweep.run_file.out))
+            click.echo(f"means and deviations over seeds: itrstress compare {folder}")
     if failed:
         *others, last = (one for error in failed.values() for one in error.failures.values())
         for one in others if ctx.find_root().params.get("debug") else ():
@@ -127,6 +131,16 @@ def show_plans(sweeps: Sequence[Sweep]) -> None:
         for line in plan_lines(plan_sweep(sweep), sweep.run_file.stores):
             click.echo(line)
     click.echo("nothing was done, this was a dry run")
+
+
+def has_seeds(results: Sequence[Results]) -> bool:
+    """Whether some runs differ in the seed of their variant only."""
+    from engine.evaluate.collection import seedless
+
+    runs = [
+        (run.direction, run.distractors, seedless(run.variant)) for one in results[:1] for run in one.runs
+    ]
+    return len(set(runs)) < len(runs)
 
 
 def show(results: Sequence[Results], intervals: bool) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean, stdev
 
 import pytest
 import torch
@@ -158,6 +159,31 @@ def test_every_corpus_has_its_own_stores_results_and_table(
     for name, images in (("all", 4), ("half", 2)):
         assert (folder / "stores" / name / "early.h5").exists()
         assert read_results(folder / "results" / name / "late" / "none.i2t.json").runs[0].queries == images
+
+
+def test_seeds_are_averaged_by_compare(
+    folder: Path, run_text: str, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["sweep", str(folder / "run.yaml")]) == 0
+    assert "over seeds" not in capsys.readouterr().out
+    (folder / "run.yaml").write_text(run_text.replace('"mix:0.9"', '{name: "mix:0.9", seeds: [1, 10, 100]}'))
+    assert run(["sweep", str(folder / "run.yaml")]) == 0
+    hint = capsys.readouterr().out.splitlines()[-1]
+    words = hint.partition(": itrstress ")[2].split()
+    assert words == ["compare", str(folder / "results")]
+    (folder / "results/early/mix,0.9,seed=5.t2i.json").unlink()
+    (folder / "results/late/mix,0.9,seed=5.t2i.json").unlink()
+    assert run([*words, "--format", "json"]) == 0
+    (mixed,) = (
+        one
+        for one in json.loads(capsys.readouterr().out)
+        if one["checkpoint"] == "early" and one["variant"] == "mix:0.9"
+    )
+    files = [folder / f"results/early/mix,0.9,seed={seed}.t2i.json" for seed in (1, 10, 100)]
+    recalls = [read_results(file).runs[0].metrics["recall@1"] or 0.0 for file in files]
+    assert (mixed["runs"], mixed["seeds"]) == (3, "1 10 100")
+    assert mixed["recall@1"] == pytest.approx(fmean(recalls))
+    assert mixed["recall@1_std"] == pytest.approx(stdev(recalls))
 
 
 def test_what_is_wrong_with_the_second_corpus_stops_the_first(
