@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +260,36 @@ def test_a_reranked_run_is_the_full_matrix_with_nothing_outside_of_the_shortlist
             check_table(table, world, direction, chosen, k_test, join, policy)
             assert run.stage is not None
             assert (run.stage.kind, run.stage.k_test, run.stage.join) == ("two-stage", k_test, join)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_perturbed_queries_are_reranked_by_their_own_text(
+    world_parts: Any, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    world = data.draw(worlds(world_parts))
+    owner = list(world.image_of_caption)
+    picks = st.lists(st.integers(0, len(POOL) - 1), min_size=len(owner), max_size=len(owner))
+    numbers = list(range(len(owner)))
+    typos = world_parts[1](
+        "typos", "captions", numbers, POOL[data.draw(picks)], [True] * len(owner), side="query"
+    )
+    world = replace(world, variants=[typos])
+    k_test = data.draw(st.sampled_from([1, 2, 100]))
+    folder = tmp_path_factory.mktemp("typos")
+    with reranked(world, folder, FakeReranker("replace"), k_test, world_parts[2]) as on:
+        table = search(world, world_parts[2], "t2i", on, "expected").run("typos", Stopwatch())[1]
+    asked = [number for number in numbers if owner[number] not in world.skipped_images]
+    for row, number in zip(table.to_pylist(), asked, strict=True):
+        for text, vectors, prefix in (
+            (f"content {number}", typos.vectors, ""),
+            (f"text {number}", world.captions, "base_"),
+        ):
+            rows = gallery_rows(world, "t2i", None, (vectors[number], owner[number], 0.0, text))
+            scores = final_scores(rows, k_test, "replace")
+            wanted = expected_outcome(rows, scores, owner[number], POLICIES["expected"])
+            for name in ("above", "tied", "tied_positives", "rank"):
+                assert row[prefix + name] == pytest.approx(wanted[name])
 
 
 @pytest.mark.parametrize("direction", ["i2t", "t2i"])
