@@ -10,7 +10,8 @@ from engine.corpus.corpus import Corpus
 from engine.variants.parameters import Parameter
 from engine.variants.registry import family
 from engine.variants.variant import Modality, Side, VariantItems
-from engine.variants.variant_file import Header, read_header, read_variant_file
+from engine.variants.variant_file import Header
+from engine.variants.variant_file_reader import read_header, read_variant_file
 
 
 @family("file", Parameter("path", Path, "the path of a variant's file", positional=True), whole_rest=True)

@@ -16,7 +16,7 @@ from PIL import Image
 
 from engine.cli.main import run
 from engine.store.reader import open_store
-from engine.variants.variant_file import read_header
+from engine.variants.variant_file_reader import read_header
 
 VARIANTS = ("char_swap", "mix:0.9", "patch:0.6", "mix:0.8:mode=paper", "occlude:2:1")
 NAMES = (

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.errors import InputError
-from engine.variants import variant_file
+from engine.variants import variant_file_reader
 from engine.variants.registry import make_variant, parse_spec, split_specs
 from engine.variants.variant import VariantItem, VariantItems
-from engine.variants.variant_file import Header, file_lines, header_of, read_header, read_variant_file
+from engine.variants.variant_file import Header, file_lines, header_of
+from engine.variants.variant_file_reader import read_header, read_variant_file
 
 VERSIONS = {"itrstress": "1"}
 WORDS = ("a red dog on a mat", "two cats .", "!", "a dog's bed\u2028and a hat")
@@ -265,8 +266,8 @@ def test_what_is_no_file_of_ours_is_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(variant_file, "LONGEST_LINE", 2048)
-    monkeypatch.setattr(variant_file, "LARGEST_FILE", 50_000)
+    monkeypatch.setattr(variant_file_reader, "LONGEST_LINE", 2048)
+    monkeypatch.setattr(variant_file_reader, "LARGEST_FILE", 50_000)
     path = written(CAPTIONS, corpus, tmp_path)
     spoil(path)
     with pytest.raises(InputError) as caught:
