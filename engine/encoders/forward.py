@@ -63,12 +63,17 @@ class Forward:
 
 def open_forward(request: EncoderRequest) -> Forward:
     """What a request asks for; `InputError` when this machine cannot do it, or a preprocessing is named."""
+    check_no_preprocess(request)
+    return resolve_forward(request)
+
+
+def check_no_preprocess(request: EncoderRequest) -> None:
+    """Raise `InputError` for a request that names a preprocessing, of a family that has its own."""
     if request.preprocess is not None:
         raise InputError(
             f"{request.spec}: the preprocessing of the family '{request.family}' is part of it; "
             "leave --preprocess out"
         )
-    return resolve_forward(request)
 
 
 def resolve_forward(request: EncoderRequest) -> Forward:

@@ -11,10 +11,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.encoders.forward import open_forward
+from engine.encoders.forward import check_no_preprocess, open_forward
 from engine.encoders.registry import EncoderRequest
 from engine.encoders.transformers.encoder import TransformersEncoder, open_folder
-from engine.encoders.transformers.source import Layout, find_folder, missing_files
+from engine.encoders.transformers.source import Layout, check_name, find_folder, missing_files
 from engine.errors import InputError
 
 OWNER = "sentence-transformers"
@@ -28,22 +28,34 @@ _NEUTRAL_KINDS = ("Normalize",)
 def open_family(request: EncoderRequest) -> TransformersEncoder:
     """Open a model by its name or from a folder. Raises `InputError`, also for a model that is more than
     two towers: a pooling, a projection of its own, a prompt."""
-    if request.weights is not None:
-        raise InputError(f"{request.spec}: has a third part; expected sentence_transformers:NAME or a FOLDER")
-    forward = open_forward(request)
-    name = request.name
-    if not Path(name).expanduser().is_dir() and "/" not in name:
-        name = f"{OWNER}/{name}"
-    root = find_folder(name, request.spec, Layout("sentence-transformers", _missing))
+    check_request(request)
+    root = find_folder(_hub_name(request), request.spec, LAYOUT)
     _refuse_prompt(root)
     folder = _model_folder(root)
-    return open_folder(request, forward, folder, _longest_text(folder))
+    return open_folder(request, open_forward(request), folder, _longest_text(folder))
+
+
+def check_request(request: EncoderRequest) -> None:
+    """Raise `InputError` for what can be known to be wrong without a download or reading weights."""
+    if request.weights is not None:
+        raise InputError(f"{request.spec}: has a third part; expected {request.family}:NAME or a FOLDER")
+    check_no_preprocess(request)
+    check_name(_hub_name(request), request.spec, LAYOUT)
+
+
+def _hub_name(request: EncoderRequest) -> str:
+    """The folder or the full name of the hub."""
+    bare = not Path(request.name).expanduser().is_dir() and "/" not in request.name
+    return f"{OWNER}/{request.name}" if bare else request.name
 
 
 def _missing(root: Path) -> list[str]:
     if not (root / MODULES).is_file():
         return [f"the list of modules ({MODULES})"]
     return missing_files(_model_folder(root))
+
+
+LAYOUT = Layout("sentence-transformers", _missing)
 
 
 def _model_folder(root: Path) -> Path:

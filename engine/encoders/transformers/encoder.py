@@ -17,12 +17,12 @@ from PIL.Image import Image
 from torch import Tensor
 
 from engine.encoders.device import arithmetic
-from engine.encoders.forward import Forward, Rows, open_forward, unit_rows
+from engine.encoders.forward import Forward, Rows, check_no_preprocess, open_forward, unit_rows
 from engine.encoders.identity import json_digest
 from engine.encoders.library_errors import first_line
 from engine.encoders.offline import no_network
 from engine.encoders.registry import EncoderRequest
-from engine.encoders.transformers.source import CONFIG, find_folder
+from engine.encoders.transformers.source import CONFIG, check_name, find_folder
 from engine.encoders.transformers.texts import TextInput, read_text_input, stack_tokens
 from engine.encoders.transformers.towers import Tower, Towers, library_quiet, load_towers
 from engine.encoders.weights import hash_weights
@@ -38,10 +38,16 @@ def open_family(request: EncoderRequest) -> TransformersEncoder:
 
     Raises `InputError` for what cannot be found, read or built, and for towers that do not fit together.
     """
+    check_request(request)
+    return open_folder(request, open_forward(request), find_folder(request.name, request.spec))
+
+
+def check_request(request: EncoderRequest) -> None:
+    """Raise `InputError` for what can be known to be wrong without a download or reading weights."""
     if request.weights is not None:
-        raise InputError(f"{request.spec}: has a third part; expected transformers:NAME or a FOLDER")
-    forward = open_forward(request)
-    return open_folder(request, forward, find_folder(request.name, request.spec))
+        raise InputError(f"{request.spec}: has a third part; expected {request.family}:NAME or a FOLDER")
+    check_no_preprocess(request)
+    check_name(request.name, request.spec)
 
 
 def open_folder(

@@ -43,18 +43,26 @@ def find_folder(name: str, spec: str, layout: Layout | None = None) -> Path:
     files, and for a name that is neither here nor to be had.
     """
     layout = layout or TRANSFORMERS
+    check_name(name, spec, layout)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    cached = cached_folder(name)
+    if cached is not None and not layout.missing(cached):
+        return cached
+    return _download(name, spec, layout)
+
+
+def check_name(name: str, spec: str, layout: Layout | None = None) -> None:
+    """Raise `InputError` for what `find_folder` refuses before it looks for files elsewhere."""
+    layout = layout or TRANSFORMERS
     folder = Path(name).expanduser()
     if folder.is_dir():
         missing = layout.missing(folder)
         if missing:
             raise InputError(f"{folder}: lacks {'; '.join(missing)}; expected a folder of {layout.library}")
-        return folder
-    if not HUB_NAME.fullmatch(name):
+    elif not HUB_NAME.fullmatch(name):
         raise InputError(f"{spec}: {name!r} is neither a folder nor a name of the model hub (owner/model)")
-    cached = cached_folder(name)
-    if cached is not None and not layout.missing(cached):
-        return cached
-    return _download(name, spec, layout)
 
 
 def cached_folder(name: str) -> Path | None:

@@ -15,7 +15,7 @@ import transformers
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from engine.encoders.registry import open_encoder
+from engine.encoders.registry import check_model, open_encoder
 from engine.errors import InputError
 
 TOLERANCE = 1e-6
@@ -370,3 +370,18 @@ def test_a_tokenizer_of_another_model_is_refused(copied: Path) -> None:
 )
 def test_what_cannot_be_asked_for(spec: str, options: dict[str, Any], words: str) -> None:
     assert words in line(lambda: open_encoder(spec, device="cpu", **options))
+
+
+def test_what_is_wrong_is_said_before_anything_is_fetched_or_read(
+    saved: Callable[[str], Path], copied: Path, hub: Path, no_sockets: list[Any]
+) -> None:
+    """`check_model` is what a sweep asks of all its models before it works."""
+    check_model(f"transformers:{saved('clip')}", device="cpu")
+    check_model("transformers:owner/model", device="cpu")
+    (copied / "tokenizer.json").unlink()
+    assert "lacks the tokenizer" in line(lambda: check_model(f"transformers:{copied}"))
+    assert "has a third part" in line(lambda: check_model("transformers:owner/model:main"))
+    assert "neither a folder nor a name" in line(lambda: check_model("transformers:nowhere"))
+    wrong = line(lambda: check_model("sentence_transformers:clip-ViT-B-32", preprocess="openai"))
+    assert "leave --preprocess out" in wrong
+    assert no_sockets == []

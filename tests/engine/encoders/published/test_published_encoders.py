@@ -335,3 +335,27 @@ def test_in_half_precision_a_row_does_not_depend_on_what_is_beside_it(
                 seen.clear()
                 np.testing.assert_array_equal(encode([item])[0], wanted[n])
                 assert max(seen) == 4
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_a_score_of_a_pair_does_not_depend_on_its_block(
+    tiny: Tiny, features: MakeFeatures, precision: str
+) -> None:
+    tiny.vocabulary()
+    path = tiny.save("saf.pth", {"model": tiny.sgraf_states("saf")})
+    scorer = open_pair_scorer(f"saf:{path}", device="cpu", precision=precision)
+    images = scorer.image_states([scorer.prepare_image(item) for item in features(*[4] * 40)])
+    texts = scorer.text_states(TEXTS * 6)
+    seen = set()
+
+    def note(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        seen.update([output.dtype] if isinstance(module, torch.nn.Linear) else [])
+
+    with torch.nn.modules.module.register_module_forward_hook(note):
+        scores = scorer.score_block(images, texts)
+    assert seen == {torch.float32}  # half precision rounds differently in blocks of other sizes
+    for row, column in ((0, 0), (7, 1), (39, 35)):
+        alone = scorer.score_block([images[row]], [texts[column]])
+        np.testing.assert_allclose(alone, scores[row : row + 1, column : column + 1], atol=1e-6)
+    full = open_pair_scorer(f"saf:{path}", device="cpu")
+    assert (scorer.fingerprint == full.fingerprint) is (precision == "fp32")
