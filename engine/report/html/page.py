@@ -44,6 +44,7 @@ DEFAULT_WORST = 8
 NAMES_SHOWN = 10  # labels of an attribution table
 LEAST_TRIALS = 5  # of a label that is attributed
 MARGIN_DIGITS = 4
+TEXT_SHOWN = 600  # characters of a caption
 NOTHING = "\u2013"  # a dash stands for no value
 
 COLUMNS: Mapping[str, str] = {
@@ -304,7 +305,7 @@ class Page:
                 return None
             shown: dict[str, Any] = {"id": one.id}
             if one.text is not None:
-                shown["text"] = one.text
+                shown["text"] = cut(one.text)
             if one.image in images:
                 shown["image"] = images[one.image]
             elif one.image is not None:
@@ -410,6 +411,11 @@ def origin_of(checkpoint: str, found: Sequence[FoundRun]) -> Mapping[str, str]:
 def template_text(name: str) -> str:
     """A template as it is."""
     return (resources.files(TEMPLATES) / "templates" / name).read_text(encoding="utf-8")
+
+
+def cut(text: str) -> str:
+    """The text, or its beginning where it is longer than any caption."""
+    return text if len(text) <= TEXT_SHOWN else f"{text[:TEXT_SHOWN]}\u2026"
 
 
 def short_spec(spec: str) -> str:

@@ -86,11 +86,16 @@ def recipe(level: float, row: int, names: list[str]) -> str:
 
 
 def plans_of(
-    names: list[str], digests: list[str], captions: int, levels: tuple[float, ...], families: tuple[str, ...]
+    names: list[str],
+    digests: list[str],
+    captions: int,
+    levels: tuple[float, ...],
+    families: tuple[str, ...],
+    tail: str,
 ) -> list[SetPlan]:
     """The originals, variants of captions and of images, and one of queries."""
     images, rows = len(names), np.arange(captions * len(names))
-    texts = [caption(number) for number in rows]
+    texts = [caption(number) + tail for number in rows]
     ids = [f"{names[number // captions]}#{number % captions}" for number in rows]
     changed = np.ones(len(rows), dtype=np.bool_)
     plans = [
@@ -147,14 +152,15 @@ def write_study(
     resamples: int = 50,
     distractors: tuple[int, ...] = (0,),
     tied: bool = False,
+    tail: str = "",
 ) -> Study:
     """Evaluate made-up checkpoints that get better, as a sweep does, and keep what it would.
 
-    With `tied` all rows are the same.
+    With `tied` all rows are the same; `tail` ends every caption.
     """
     study = Study(folder)
     names, digests = draw_images(study.images, images)
-    plans = plans_of(names, digests, captions, levels, families)
+    plans = plans_of(names, digests, captions, levels, families, tail)
     (folder / "stores").mkdir()
     for number, checkpoint in enumerate(checkpoints):
         generator = np.random.default_rng(number)

@@ -171,6 +171,14 @@ def test_captions_stay_text(study: Any, tmp_path: Path) -> None:
     assert "{{ 7 * 7 }}" in " ".join(one["truth"].get("text", "") for one in page.data["failures"])
 
 
+def test_endless_captions_are_cut(make_study: Callable[..., Any], tmp_path: Path) -> None:
+    study = make_study(images=6, tail=f" {'very ' * 20_000}long")
+    out = tmp_path / "r.html"
+    failures = written([study.results], out, "--worst", "50").data["failures"]
+    assert {len(one["asked"].get("text", "x" * 601)) for one in failures} == {601}
+    assert out.stat().st_size < 4_000_000
+
+
 def test_the_policy_allows_its_own_scripts_only_and_no_request(study: Any, tmp_path: Path) -> None:
     page = written([study.results], tmp_path / "r.html")
     (policy,) = (
