@@ -9,6 +9,7 @@ from typing import cast
 from engine.encoders.encoder import Encoder
 from engine.encoders.registry import (
     DEFAULT_BATCH_SIZE,
+    FAMILIES,
     PRECISIONS,
     EncoderRequest,
     open_encoder,
@@ -23,6 +24,8 @@ SCORERS: Mapping[str, str] = {
     "saf+sgr": "engine.encoders.sgraf.scorer",
     "sgr": "engine.encoders.sgraf.scorer",
 }
+RERANKERS = ("albef", "blip")
+"""The families of our own whose models have a matching head."""
 RERANKER_PARTS = ("image_states", "score_pairs", "join", "shortlist")
 
 
@@ -71,10 +74,23 @@ def open_reranker(
 
     Raises `InputError` as `open_encoder` does, and for a model without such a head.
     """
+    check_reranker(spec)
     encoder = open_encoder(spec, device=device, precision=precision, batch_size=batch_size)
     if not all(hasattr(encoder, part) for part in RERANKER_PARTS):
-        raise InputError(
-            f"{spec}: has no matching head that could score a shortlist; expected a model such as "
-            "blip:PATH or albef:PATH"
-        )
+        raise no_matching_head(spec)
     return cast(Reranker, encoder)
+
+
+def check_reranker(spec: str) -> None:
+    """Raise `InputError` for a family of our own whose models have no matching head; nothing is opened."""
+    family = parse_spec(spec)[0]
+    if family in FAMILIES and family not in RERANKERS:
+        raise no_matching_head(spec)
+
+
+def no_matching_head(spec: str) -> InputError:
+    """The error for a model that cannot rerank."""
+    return InputError(
+        f"{spec}: has no matching head that could score a shortlist; expected a model such as "
+        "blip:PATH or albef:PATH"
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.encoders.preprocess import parse_preprocess
 from engine.encoders.scorer import PUBLISHED_SHORTLISTS
+from engine.encoders.scorer_registry import check_reranker
 from engine.evaluate.model_paths import models_of
 from engine.evaluate.names import safe_name
 from engine.evaluate.run_options import CheckpointEntry, CheckpointSpec, RunDocument
@@ -45,6 +46,8 @@ def checkpoints_of(
             if entry.rerank is not None:
                 parse_k_test(str(entry.rerank), PUBLISHED_SHORTLISTS)
             models = [named for model in entry.model for named in models_of(model, folder)]
+            for model, _ in models if entry.rerank is not None else ():
+                check_reranker(model)
         if entry.name is not None and len(models) > 1:
             raise document.error((*place, "name"), f"is one name for {len(models)} checkpoints; leave it out")
         for model, name in models:

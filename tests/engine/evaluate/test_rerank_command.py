@@ -248,6 +248,11 @@ def test_another_length_of_the_shortlist_is_another_run(
     [
         ("rerank: 3", "rerank: flikr30k", "line 4: unknown length of a shortlist 'flikr30k'; did you mean"),
         ("rerank: 3", "rerank: 0", "line 4: a shortlist of 0: expected at least 1"),
+        (
+            '"blip:one.pth", rerank',
+            '"vsrn:one.pth", rerank',
+            "one.pth: has no matching head that could score",
+        ),
         ("resamples: 0", "distractors: [0, 10]", "checkpoints[1].rerank and distractors exclude each other"),
     ],
 )
