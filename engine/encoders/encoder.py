@@ -11,7 +11,12 @@ from PIL.Image import Image
 
 
 class Encoder(Protocol):
-    """A member of the registry in `engine.encoders.registry`, found by a spec ``family:name[:weights]``."""
+    """A member of the registry in `engine.encoders.registry`, found by a spec ``family:name[:weights]``.
+
+    It may also say: `reads` ("images", the default, or "regions": what `prepare_image` takes), `description`
+    (words by topic, for people), `fingerprint_parts` (what the fingerprint is the digest of), and
+    ``is_cut(texts)``, bool [n]: which texts the model reads without their end.
+    """
 
     @property
     def spec(self) -> str:

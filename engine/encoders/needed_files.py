@@ -122,6 +122,24 @@ def _transformers(request: EncoderRequest) -> list[NeededFile]:
     return _in_folder(wanted_files(cached), str(cached))
 
 
+def _sentence_transformers(request: EncoderRequest) -> list[NeededFile]:
+    from engine.encoders.sentence_transformers import MODULES, hub_name, model_folder
+    from engine.encoders.transformers.source import cached_folder, wanted_files
+
+    name = hub_name(request)
+    root = Path(name).expanduser()
+    if not root.is_dir():
+        cached = cached_folder(name)
+        if cached is None:
+            return [NeededFile("the model", _NOT_CACHED.format(name, hub_cache()), False)]
+        root = cached
+    modules = _file("list of modules", root / MODULES)
+    if not modules.there:
+        return [modules]
+    folder = model_folder(root)
+    return [modules, *_in_folder(wanted_files(folder), str(folder))]
+
+
 def _in_folder(wanted: Mapping[str, tuple[tuple[str, ...], bool]], folder: str) -> list[NeededFile]:
     return [
         NeededFile(what.removeprefix("the "), f"{folder}/{names[0]}", there)
@@ -143,6 +161,7 @@ _FINDERS: Mapping[str, Callable[[EncoderRequest], list[NeededFile]]] = {
     "saf": _with_words(1),
     "saf+sgr": _with_words(2),
     "sgr": _with_words(1),
+    "sentence_transformers": _sentence_transformers,
     "transformers": _transformers,
     "vse_infty": _vse_infty,
     "vsrn": _with_words(8),

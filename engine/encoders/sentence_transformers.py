@@ -29,9 +29,9 @@ def open_family(request: EncoderRequest) -> TransformersEncoder:
     """Open a model by its name or from a folder. Raises `InputError`, also for a model that is more than
     two towers: a pooling, a projection of its own, a prompt."""
     check_request(request)
-    root = find_folder(_hub_name(request), request.spec, LAYOUT)
+    root = find_folder(hub_name(request), request.spec, LAYOUT)
     _refuse_prompt(root)
-    folder = _model_folder(root)
+    folder = model_folder(root)
     return open_folder(request, open_forward(request), folder, _longest_text(folder))
 
 
@@ -40,10 +40,10 @@ def check_request(request: EncoderRequest) -> None:
     if request.weights is not None:
         raise InputError(f"{request.spec}: has a third part; expected {request.family}:NAME or a FOLDER")
     check_no_preprocess(request)
-    check_name(_hub_name(request), request.spec, LAYOUT)
+    check_name(hub_name(request), request.spec, LAYOUT)
 
 
-def _hub_name(request: EncoderRequest) -> str:
+def hub_name(request: EncoderRequest) -> str:
     """The folder or the full name of the hub."""
     bare = not Path(request.name).expanduser().is_dir() and "/" not in request.name
     return f"{OWNER}/{request.name}" if bare else request.name
@@ -52,13 +52,13 @@ def _hub_name(request: EncoderRequest) -> str:
 def _missing(root: Path) -> list[str]:
     if not (root / MODULES).is_file():
         return [f"the list of modules ({MODULES})"]
-    return missing_files(_model_folder(root))
+    return missing_files(model_folder(root))
 
 
 LAYOUT = Layout("sentence-transformers", _missing)
 
 
-def _model_folder(root: Path) -> Path:
+def model_folder(root: Path) -> Path:
     """The folder of the one module that is a model. Raises `InputError` when there is more to it."""
     file = root / MODULES
     modules = _read(file)

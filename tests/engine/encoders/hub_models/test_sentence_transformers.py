@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engine.encoders.needed_files import needed_files
 from engine.encoders.registry import open_encoder
 from engine.errors import InputError
 
@@ -121,3 +122,15 @@ def test_a_list_of_modules_that_is_none_is_named(make: Callable[..., Path], cont
     assert "modules.json" in message
     (folder / "modules.json").unlink()
     assert "lacks the list of modules" in line(lambda: open_encoder(f"sentence_transformers:{folder}"))
+
+
+def test_its_files_are_named(make: Callable[..., Path], no_sockets: list[Any]) -> None:
+    folder = make(OLD)
+    (folder / "0_CLIPModel" / "tokenizer.json").unlink()
+    found = needed_files(f"sentence_transformers:{folder}")
+    assert found is not None
+    assert [(file.what, file.there) for file in found if not file.there] == [("tokenizer", False)]
+    assert f"{folder}/0_CLIPModel/config.json" in [file.where for file in found]
+    (missing,) = needed_files("sentence_transformers:no-such-model") or []
+    assert "`hf download sentence-transformers/no-such-model` gets it" in missing.where
+    assert no_sockets == []
