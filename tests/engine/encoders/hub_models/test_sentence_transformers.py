@@ -30,7 +30,8 @@ def make(saved: Callable[[str], Path], tmp_path: Path) -> Callable[..., Path]:
         root = tmp_path / name
         root.mkdir()
         shutil.copytree(saved("clip"), root / modules[0]["path"], dirs_exist_ok=True)
-        (root / "modules.json").write_text(json.dumps(modules))
+        listed = [{"idx": n, "name": str(n), **module} for n, module in enumerate(modules)]
+        (root / "modules.json").write_text(json.dumps(listed))
         if settings is not None:
             (root / "config_sentence_transformers.json").write_text(json.dumps(settings))
         return root
