@@ -52,14 +52,14 @@ def open_flat(path: Path) -> FileRows:
         raise unreadable(path, error) from error
     if not head.startswith(b"Ix"):
         raise SearchInputError(f"{path}: no file of a FAISS index; write one with faiss.write_index")
+    if len(head) < FLAT_HEADER.itemsize:
+        raise SearchInputError(f"{path}: cut off, {len(head)} bytes of a header of {FLAT_HEADER.itemsize}")
     if head[:4] != FLAT_IP:
         kind = head[:4].decode("ascii", "backslashreplace")
         raise SearchInputError(
             f"{path}: a FAISS index of the kind {kind!r}, expected {FLAT_IP.decode()!r}, flat and for inner "
             "products (IndexFlatIP); copy its vectors into one (index.reconstruct_n)"
         )
-    if len(head) < FLAT_HEADER.itemsize:
-        raise SearchInputError(f"{path}: cut off, {len(head)} bytes of a header of {FLAT_HEADER.itemsize}")
     header = np.frombuffer(head, FLAT_HEADER)[0]
     rows, dim, floats = int(header["rows"]), int(header["dim"]), int(header["floats"])
     if rows < 1 or dim < 1 or floats != rows * dim:

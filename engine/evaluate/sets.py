@@ -110,13 +110,13 @@ def run_key(
         "schema": str(SCHEMA_VERSION),
         "direction": direction,
         "ties": ties,
+        **(index_key(store.use) if isinstance(store, IndexedSets) else {}),
         "encoder": store.header.encoder_fingerprint,
         "corpus": store.header.corpus_fingerprint,
         "dtype": store.header.dtype,
         **({} if store.header.rows == "embeddings" else {"rows": store.header.rows}),
         **{part: set_key(info) for part, info in infos.items()},
         **({} if distractors is None else {"distractors": distractors}),
-        **(index_key(store.use) if isinstance(store, IndexedSets) else {}),
     }
 
 
