@@ -106,11 +106,13 @@ def recorded_stores(found: Sequence[FoundRun]) -> list[Path]:
 
 
 def store_name(one: FoundRun) -> str:
-    """What the run file says that the checkpoint's store is called: reranked or not, it has the same one."""
+    """What the run file says that the checkpoint's store is called: reranked, in an index or neither, it has
+    the same one."""
+    name = one.checkpoint if one.run.index is None else one.checkpoint.removesuffix(one.run.index.label(""))
     entries = one.provenance.config.get("checkpoints")
     named = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    stores = (entry.get("store") for entry in named if entry.get("name") == one.checkpoint)
-    return next((store for store in stores if isinstance(store, str)), one.checkpoint)
+    stores = (entry.get("store") for entry in named if entry.get("name") == name)
+    return next((store for store in stores if isinstance(store, str)), name)
 
 
 def recorded_images(found: Sequence[FoundRun], missing: list[str]) -> Path | None:
