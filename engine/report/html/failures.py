@@ -258,7 +258,8 @@ def find_failures(found: Sequence[FoundRun], sources: Sources, worst: int) -> Fa
         runs, lost = runs + 1, lost + len(failures.lost)
         store = sources.store_of(one)
         if store is None:
-            missing.append(f"{one.label}: no store at hand holds the variant; name it with --store")
+            if sources.stores:  # that there is none is said once
+                missing.append(f"{one.label}: no store at hand holds the variant; name it with --store")
             continue
         if (
             texts is None or texts.store is not store

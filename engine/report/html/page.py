@@ -184,6 +184,12 @@ class Page:
         return ordered_checkpoints(self.entries)
 
     @property
+    def names(self) -> Mapping[str, str]:
+        """Checkpoint -> how the page calls it: without folders of a path, where that tells them apart."""
+        short = {name: short_spec(name) for name in self.checkpoints}
+        return short if len(set(short.values())) == len(short) else {name: name for name in short}
+
+    @property
     def variants(self) -> tuple[str, ...]:
         """The names of the variants without their seeds."""
         return ordered_variants(self.entries)
@@ -333,6 +339,7 @@ class Page:
 
         return {
             "checkpoints": self.checkpoints,
+            "names": [self.names[name] for name in self.checkpoints],
             "variants": self.variants,
             "figures": [asdict(one) for one in self.figures if not one.missing],
             "failures": [failure(one) for one in self.failures.shown],
@@ -350,9 +357,9 @@ def attribute_all(
     missing: list[str] = []
     for (direction, variant), runs in by_variant(found).items():
         store = sources.store_of(runs[0])
-        if store is None:
+        if store is None and sources.stores:
             missing.append(f"What fools under {variant}, {direction}: no store at hand holds the variant")
-        else:
+        elif store is not None:
             try:
                 parts.append(attribute(runs, store, DIMENSIONS, LEAST_TRIALS))
             except InputError as error:
@@ -421,8 +428,8 @@ def cut(text: str) -> str:
 def short_spec(spec: str) -> str:
     """An encoder's spec without the folders of its path."""
     family, colon, path = spec.rpartition(":")
-    folders, slash, name = path.rpartition("/")
-    return f"{family}{colon}\u2026/{name}" if slash and "/" in folders else spec
+    folders, _, name = path.rpartition("/")
+    return f"{family}{colon}\u2026/{name}" if colon and "/" in folders else spec
 
 
 def number(value: float | None, digits: int = 1) -> str:

@@ -27,6 +27,7 @@
     element.append(...children.filter((child) => child !== null && child !== undefined));
     return element;
   };
+  const nameOf = (checkpoint) => page.names[page.checkpoints.indexOf(checkpoint)] ?? checkpoint;
   const byId = (id) => document.getElementById(id);
   const formats = [0, 1].map((digits) => new Intl.NumberFormat("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
   const shownNumber = (value, digits = 1) => formats[digits].format(value);
@@ -87,7 +88,7 @@
   if (page.checkpoints.length > 1) {
     byId("chips-bar").hidden = false;
     for (const name of page.checkpoints) {
-      const chip = make("button", { type: "button", class: "chip" }, make("i", { "aria-hidden": "true" }), name);
+      const chip = make("button", { type: "button", class: "chip" }, make("i", { "aria-hidden": "true" }), nameOf(name));
       chip.addEventListener("click", () => {
         if (visible.has(name) && visible.size > 1) visible.delete(name); else visible.add(name);
         changeVisible();
@@ -124,7 +125,7 @@
   };
   const distractorsNote = (change) => (change.distractors ? `, ${shownNumber(change.distractors, 0)} distractors` : "");
   const described = (change) =>
-    `<b>${plain(change.variant)}</b>${distractorsNote(change)}<br>${plain(change.checkpoint)}<br>` +
+    `<b>${plain(change.variant)}</b>${distractorsNote(change)}<br>${plain(nameOf(change.checkpoint))}<br>` +
     `R@1 ${shownValue(change.before)} → ${shownValue(change.after)}` +
     (change.drop ? `<br>drop rate ${shownValue(change.drop)}` : "") + (change.fooled ? `<br>IR@1 ${shownValue(change.fooled)}` : "");
 
@@ -165,7 +166,7 @@
         xaxis: { label: figure.x_label, range: rangeOf(shown.flatMap((change) => [change.before, change.after])) },
         yaxis: { range: [height, 0], visible: false },
       }),
-      summary: `${panel.title}. R@1 before and after ${shown.length} attacks. ` + shown.slice(0, 12).map((c) => `${c.checkpoint}, ${c.variant}: ${shownValue(c.before)} to ${shownValue(c.after)}`).join("; ") + ".",
+      summary: `${panel.title}. R@1 before and after ${shown.length} attacks. ` + shown.slice(0, 12).map((c) => `${nameOf(c.checkpoint)}, ${c.variant}: ${shownValue(c.before)} to ${shownValue(c.after)}`).join("; ") + ".",
     };
   };
   const rangeOf = (values) => {
@@ -195,7 +196,7 @@
         yaxis: { label: "IR@1, %", range: rangeOf(shown.map((change) => change.fooled)) },
       }),
       legend: used.map((name) => ({ name, symbol: symbolOf(name), tint: colour("soft") })),
-      summary: `${panel.title}. Drop rate against IR@1. ` + shown.slice(0, 12).map((c) => `${c.checkpoint}, ${c.variant}: ${shownValue(c.drop)}, ${shownValue(c.fooled)}`).join("; ") + ".",
+      summary: `${panel.title}. Drop rate against IR@1. ` + shown.slice(0, 12).map((c) => `${nameOf(c.checkpoint)}, ${c.variant}: ${shownValue(c.drop)}, ${shownValue(c.fooled)}`).join("; ") + ".",
     };
   };
   const drawLines = (figure, panel, chosen) => {
@@ -213,20 +214,20 @@
       traces.push({
         mode: "lines+markers", name: one.name, x: points.map((point) => point.x), y: values.map((value) => value[0]),
         error_y: whiskers(values, tint), line: { color: tint, width: 2, dash: isPlain ? "dash" : "solid" }, marker: { size: 8, color: tint, symbol },
-        text: points.map((point, number) => `<b>${plain(one.name)}</b><br>${plain(figure.x_label)} ${plain(String(point.x))}<br>${plain(figure.metrics[chosen.metric])} ${shownValue(values[number])}`),
+        text: points.map((point, number) => `<b>${plain(nameOf(one.name))}</b><br>${plain(figure.x_label)} ${plain(nameOf(String(point.x)))}<br>${plain(figure.metrics[chosen.metric])} ${shownValue(values[number])}`),
         hovertemplate: "%{text}<extra></extra>",
       });
       if (one.checkpoint === null) legend.push({ name: isPlain ? "no attack" : one.name, symbol, tint, line: true, dash: isPlain });
     });
     const xs = traces.flatMap((trace) => trace.x);
     const xaxis = { label: figure.x_label };
-    if (figure.ticks.length) Object.assign(xaxis, { range: [-0.35, figure.ticks.length - 0.65], type: "category", categoryorder: "array", categoryarray: figure.ticks, tickvals: figure.ticks, ticktext: figure.ticks.map(plain) });
+    if (figure.ticks.length) Object.assign(xaxis, { range: [-0.35, figure.ticks.length - 0.65], type: "category", categoryorder: "array", categoryarray: figure.ticks, tickvals: figure.ticks, ticktext: figure.ticks.map((name) => plain(nameOf(name))) });
     else if (figure.log) Object.assign(xaxis, logAxis(xs, traces));
     else Object.assign(xaxis, { tickvals: [...new Set(xs)].sort((a, b) => a - b) });
     return {
       traces, legend,
       layout: layoutOf({ height: 340, xaxis, yaxis: { label: figure.metrics[chosen.metric], range: rangeOf(all) } }),
-      summary: `${panel.title}. ${figure.metrics[chosen.metric]} over ${figure.x_label}. ` + traces.slice(0, 8).map((trace) => `${trace.name}: ${trace.x.map((x, i) => `${x}: ${shownNumber(trace.y[i])}`).join(", ")}`).join("; ") + ".",
+      summary: `${panel.title}. ${figure.metrics[chosen.metric]} over ${figure.x_label}. ` + traces.slice(0, 8).map((trace) => `${nameOf(trace.name)}: ${trace.x.map((x, i) => `${x}: ${shownNumber(trace.y[i])}`).join(", ")}`).join("; ") + ".",
       numbers: { head: figure.x_label, series: series.map((one) => ({ name: one.choice === null ? one.name : `${one.name}`, points: one.points })), metric: chosen.metric },
     };
   };
@@ -256,10 +257,10 @@
   const tableOf = ({ head, series, metric }) => {
     const places = [...new Set(series.flatMap((one) => one.points.map((point) => point.x)))];
     if (typeof places[0] === "number") places.sort((a, b) => a - b);
-    const rows = places.map((place) => make("tr", {}, make("th", { scope: "row" }, typeof place === "number" ? place.toLocaleString("en-US") : place),
+    const rows = places.map((place) => make("tr", {}, make("th", { scope: "row" }, typeof place === "number" ? place.toLocaleString("en-US") : nameOf(place)),
       ...series.map((one) => make("td", {}, shownValue(one.points.find((point) => point.x === place)?.values[metric])))));
     return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The numbers of this figure" }, make("table", {},
-      make("thead", {}, make("tr", {}, make("th", { scope: "col" }, head), ...series.map((one) => make("th", { scope: "col", class: "n" }, one.name)))),
+      make("thead", {}, make("tr", {}, make("th", { scope: "col" }, head), ...series.map((one) => make("th", { scope: "col", class: "n" }, nameOf(one.name))))),
       make("tbody", {}, ...rows)));
   };
 
@@ -494,7 +495,7 @@
       answer(winner, `Came first: ${KINDS[failure.kind]}`, true, original ? [] : words),
     ];
     return make("li", { class: "card" },
-      make("header", {}, make("span", {}, make("b", {}, failure.name), ` · ${page.checkpoints[failure.checkpoint]} · ${failure.direction}${failure.distractors ? ` · ${shownNumber(failure.distractors, 0)} distractors` : ""}`),
+      make("header", {}, make("span", {}, make("b", {}, failure.name), ` · ${page.names[failure.checkpoint]} · ${failure.direction}${failure.distractors ? ` · ${shownNumber(failure.distractors, 0)} distractors` : ""}`),
         make("span", { class: "margin", title: "The margin: how far the wrong answer scores above the best right one" }, failure.margin === null ? "none scored" : `+${failure.margin.toFixed(3)}`)),
       isText ? make("div", { class: "asked" }, side) : make("div", { class: "asked" }, query, make("div", { class: "answers", style: "padding:0" }, ...answers)),
       isText ? make("div", { class: isPictures ? "answers pictures" : "answers" }, ...answers) : null,
@@ -507,7 +508,7 @@
     const used = (name) => new Set(page.failures.map((failure) => failure[name]));
     const addOptions = (field, names, numbers) => names.forEach((name, number) => { if (numbers.has(number)) fields[field].append(option(String(number), name)); });
     addOptions("variant", page.variants, used("variant"));
-    addOptions("checkpoint", page.checkpoints, used("checkpoint"));
+    addOptions("checkpoint", page.names, used("checkpoint"));
     for (const kind of used("kind")) fields.kind.append(option(kind, KINDS[kind]));
     const textsOf = (failure) => [failure.asked, failure.original, failure.truth, failure.winner].filter(Boolean).map((item) => item.text ?? "")
       .concat(failure.words.flat()).join(" ").toLowerCase();

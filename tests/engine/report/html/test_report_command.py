@@ -85,6 +85,18 @@ def test_the_page_says_what_the_results_say(study: Any, tmp_path: Path) -> None:
     assert f"step-10 loses {worst['metrics']['drop_rate']:.0f}% of its R@1 to {name}" in page.text
 
 
+def test_folders_of_a_name_are_left_out_where_that_tells_checkpoints_apart(
+    make_study: Callable[..., Any], tmp_path: Path
+) -> None:
+    study = make_study(checkpoints=("open_clip:local-dir:/a/b/one", "mine/two"))
+    page = written([study.results], tmp_path / "r.html")
+    assert page.data["names"] == ["mine/two", "open_clip:local-dir:\u2026/one"]
+    assert re.match("open_clip:local-dir:\u2026/one loses|mine/two loses", page.text.split("retrieval ")[1])
+    same = make_study(checkpoints=("f:/a/b/one", "f:/c/d/one"))
+    page = written([same.results], tmp_path / "s.html")
+    assert page.data["names"] == page.data["checkpoints"] == ["f:/a/b/one", "f:/c/d/one"]
+
+
 def test_the_order_of_checkpoints_is_natural(study: Any, tmp_path: Path) -> None:
     page = written([study.results], tmp_path / "r.html")
     assert page.data["checkpoints"] == ["step-9", "step-10"]
@@ -218,7 +230,7 @@ def test_what_is_missing_is_said(make_study: Callable[..., Any], tmp_path: Path)
     page = written([study.results], tmp_path / "s.html")
     assert "no such file" in page.text
     assert page.data["failures"] == []
-    assert "no store at hand holds the variant" in page.text
+    assert "no store at hand holds the variant" not in page.text  # that there is no store is said once
     assert "None can be shown; what is missing is listed at the top." in page.text
     for file in study.results.glob("*/*.parquet"):
         file.unlink()
