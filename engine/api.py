@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,27 +18,18 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from engine.errors import InputError
-from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED, Resampling
+from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED
 from engine.evaluate.collection import FoundRun, collect_runs, results_of
-from engine.evaluate.distractors import DistractorChoice
-from engine.evaluate.extra_positives import read_positives
-from engine.evaluate.indexed import Against
-from engine.evaluate.ranked_metrics import RankedMetrics
-from engine.evaluate.results import DIRECTIONS, RESULTS_FILE, Direction, Results, Run, write_results
-from engine.evaluate.run import evaluate_store
+from engine.evaluate.job import Job, SecondStage
+from engine.evaluate.results import DIRECTIONS, Direction, Results, Run
 from engine.evaluate.run_file import load_run_files
-from engine.evaluate.sets import canonical_name
 from engine.evaluate.sweep import Sweep
 from engine.evaluate.ties import DEFAULT_POLICY
-from engine.outputs.atomic import output_folder
 from engine.progress import Progress, Silent
 from engine.report.console import ConsoleProgress
 from engine.report.export import RunTable
 from engine.report.notebook import as_html
 from engine.report.table import checkpoints_table, results_table
-from engine.store.fixed_index import open_index
-from engine.store.reader import open_store
-from indexes.memory import MemoryLimit, parse_bytes
 
 WIDTH = 120  # of the text form
 PathLike = str | os.PathLike[str]
@@ -127,51 +117,56 @@ def evaluate(
     positives: PathLike | None = None,
     index: PathLike | None = None,
     allow_space_mismatch: bool = False,
+    rerank: str | None = None,
+    k_test: int | str | None = None,
+    images: PathLike | None = None,
+    pair_scores: PathLike | None = None,
+    device: str | None = None,
+    precision: str | None = None,
+    batch_size: int | None = None,
     force: bool = False,
     progress: bool = False,
 ) -> Evaluation:
     """Search a store's galleries without and with every variant: ``itrstress evaluate``, whose options these
-    are.
+    are; errors name them as the command does.
 
     `out` is a folder for results.json and the per-query Parquet files (None: nothing is written). Raises
     `InputError`, and `indexes.errors.SearchInputError` for what cannot be searched.
     """
-    check_directions(directions)
-    if relevance is not None and not ranked:
-        raise InputError("relevance belongs to ranked=True; add it or leave it out")
-    if allow_space_mismatch and index is None:
-        raise InputError("allow_space_mismatch belongs to index; name one or leave it out")
-    extra = None if positives is None else read_positives(Path(positives))
-    with ExitStack() as stack:
-        opened = stack.enter_context(open_store(Path(store)))
-        other = None if relevance is None else stack.enter_context(open_store(Path(relevance)))
-        against = None
-        if index is not None:
-            against = Against(stack.enter_context(open_index(Path(index))), allow_space_mismatch)
-        held = [opened] if against is None else [opened, against.index.gallery]
-        folder = None
-        if out is not None:
-            inputs = [Path(one) for one in (store, relevance, positives) if one is not None]
-            folder = stack.enter_context(output_folder(Path(out), RESULTS_FILE, force=force, inputs=inputs))
-        results = evaluate_store(
-            opened,
-            None if variants is None else [canonical_name(spec, *held) for spec in variants],
-            directions,
-            ties,
-            backend,
-            progress=watcher(progress),
-            outcomes=folder,
-            command=("engine.evaluate",),
-            resampling=Resampling(resamples, seed),
-            ranked=RankedMetrics(other) if ranked else None,
-            positives=extra,
-            distractors=DistractorChoice(tuple(distractors), distractor_set),
-            limit=None if memory_limit is None else MemoryLimit(parse_bytes(memory_limit)),
-            against=against,
-        )
-        if folder is not None:
-            write_results(results, folder / RESULTS_FILE)
-    return Evaluation((results,))
+    job = Job(
+        Path(store),
+        variants=variants,
+        directions=directions,
+        ties=ties,
+        backend=backend,
+        distractors=distractors,
+        distractor_set=distractor_set,
+        memory_limit=memory_limit,
+        out=path_of(out),
+        resamples=resamples,
+        seed=seed,
+        ranked=ranked,
+        relevance=path_of(relevance),
+        positives=path_of(positives),
+        index=path_of(index),
+        allow_space_mismatch=allow_space_mismatch,
+        second=SecondStage(
+            rerank=rerank,
+            k_test=None if k_test is None else str(k_test),
+            images=path_of(images),
+            pair_scores=path_of(pair_scores),
+            device=device,
+            precision=precision,
+            batch_size=batch_size,
+        ),
+        force=force,
+    )
+    return Evaluation((job.run(watcher(progress), ("engine.evaluate",))[0],))
+
+
+def path_of(path: PathLike | None) -> Path | None:
+    """The same as a path."""
+    return None if path is None else Path(path)
 
 
 def sweep(
@@ -193,12 +188,6 @@ def sweep(
 def load(*paths: PathLike) -> Evaluation:
     """The results under folders, or in files, that `evaluate` and `sweep` wrote. Raises `InputError`."""
     return Evaluation(tuple(results_of(collect_runs([Path(path) for path in paths])).values()))
-
-
-def check_directions(directions: Sequence[str]) -> None:
-    """Raise `InputError` unless they are one or both of the directions, each once."""
-    if not directions or not set(directions) <= set(DIRECTIONS) or len(set(directions)) < len(directions):
-        raise InputError(f"directions {list(directions)!r}: expected one or both of {', '.join(DIRECTIONS)}")
 
 
 def watcher(progress: bool) -> Progress:

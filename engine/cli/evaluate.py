@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,9 @@ import click
 
 from engine.cli.command_line import command_line
 from engine.cli.paths import PATH, named_files
-from engine.cli.rerank_options import RerankOptions, rerank_options
-from engine.errors import InputError, unknown_name
-from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED, MOST_RESAMPLES, Resampling
+from engine.cli.rerank_options import rerank_options
+from engine.errors import unknown_name
+from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED, MOST_RESAMPLES
 from engine.evaluate.ties import DEFAULT_POLICY, POLICIES
 from indexes.registry import BACKENDS
 
@@ -134,71 +133,39 @@ def command(
     The originals are searched once a direction, a variant only in its own shard, distractors once for all
     their numbers.
     """
-    from engine.evaluate.distractors import DistractorChoice
-    from engine.evaluate.extra_positives import read_positives
-    from engine.evaluate.indexed import Against
-    from engine.evaluate.ranked_metrics import RankedMetrics
-    from engine.evaluate.results import DIRECTIONS, RESULTS_FILE, write_results
-    from engine.evaluate.run import evaluate_store
-    from engine.evaluate.sets import canonical_name
-    from engine.outputs.atomic import output_folder
+    from engine.evaluate.job import Job, SecondStage
+    from engine.evaluate.results import DIRECTIONS
     from engine.report.console import ConsoleProgress, table_console
     from engine.report.table import results_table, timings_line
     from engine.store.distractors import parse_sizes
-    from engine.store.fixed_index import open_index
-    from engine.store.reader import open_store
-    from indexes.memory import MemoryLimit, parse_bytes
 
     if direction not in (*DIRECTIONS, BOTH):
         raise unknown_name("direction", direction, (*DIRECTIONS, BOTH))
-    if relevance is not None and not ranked:
-        raise InputError("--relevance belongs to --ranked; add it or leave it out")
-    if allow_space_mismatch and index_folder is None:
-        raise InputError("--allow-space-mismatch belongs to --index; add it or leave it out")
-    extra = None if positives is None else read_positives(positives)
-    choice = DistractorChoice(parse_sizes("--distractors", distractors), distractor_set)
-    if distractor_set is not None and not choice.positive:
-        raise InputError(
-            "--distractor-set belongs to --distractors; say how many, such as --distractors 0,10k"
-        )
-    limit = None if memory_limit is None else MemoryLimit(parse_bytes(memory_limit))
-    options = RerankOptions(**second)
-    options.check()
-    with ExitStack() as stack:
-        store = stack.enter_context(open_store(store_file))
-        other = None if relevance is None else stack.enter_context(open_store(relevance))
-        against = None
-        if index_folder is not None:
-            against = Against(stack.enter_context(open_index(index_folder)), allow_space_mismatch)
-        held = [store] if against is None else [store, against.index.gallery]
-        folder = None
-        if out is not None:
-            inputs = named_files(ctx, "--out")
-            folder = stack.enter_context(output_folder(out, RESULTS_FILE, force=force, inputs=inputs))
-        rerank = stack.enter_context(options.open(store, limit))
-        results = evaluate_store(
-            store,
-            [canonical_name(spec, *held) for spec in variants] or None,
-            [one for one in DIRECTIONS if direction in (one, BOTH)],
-            ties,
-            backend,
-            progress=ConsoleProgress(),
-            outcomes=folder,
-            command=command_line(ctx),
-            resampling=Resampling(resamples, seed),
-            ranked=RankedMetrics(other) if ranked else None,
-            positives=extra,
-            distractors=choice,
-            limit=limit,
-            rerank=rerank,
-            against=against,
-        )
-        if folder is not None:
-            write_results(results, folder / RESULTS_FILE)
+    job = Job(
+        store_file,
+        variants=variants or None,
+        directions=[one for one in DIRECTIONS if direction in (one, BOTH)],
+        ties=ties,
+        backend=backend,
+        distractors=parse_sizes("--distractors", distractors),
+        distractor_set=distractor_set,
+        memory_limit=memory_limit,
+        out=out,
+        resamples=resamples,
+        seed=seed,
+        ranked=ranked,
+        relevance=relevance,
+        positives=positives,
+        index=index_folder,
+        allow_space_mismatch=allow_space_mismatch,
+        second=SecondStage(**second),
+        force=force,
+    )
+    results, reranked = job.run(ConsoleProgress(), command_line(ctx), named_files(ctx, "--out"))
     table_console().print(results_table(results, intervals=intervals))
     click.echo(timings_line(results))
-    if rerank is not None:
-        click.echo(rerank.line())
+    if reranked is not None:
+        click.echo(reranked)
     click.echo(
         "nothing written; --out DIR keeps results and per-query outcomes"
         if out is None

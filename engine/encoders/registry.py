@@ -42,6 +42,7 @@ FILE_FAMILIES = ("albef", "blip", "saf", "saf+sgr", "sgr", "vse_infty", "vsrn")
 PRECISIONS = ("fp32", "bf16", "fp16")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DEFAULT_BATCH_SIZE = 64
+DEFAULT_PAIR_BATCH = 64  # pairs through a matching head at once
 LARGEST_BATCH_SIZE = 2**16
 LARGEST_WORKERS = 256
 

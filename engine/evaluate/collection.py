@@ -12,7 +12,15 @@ import pyarrow as pa
 
 from engine.errors import InputError
 from engine.evaluate.outcome_files import read_outcomes
-from engine.evaluate.results import Direction, Provenance, Results, Run, load_json, read_results
+from engine.evaluate.results import (
+    Direction,
+    Provenance,
+    Results,
+    Run,
+    load_json,
+    merge_results,
+    read_results,
+)
 from engine.evaluate.sample import Sample, sample_of
 from engine.evaluate.ties import tie_policy
 
@@ -183,11 +191,9 @@ def without_repeats(found: Iterable[FoundRun]) -> tuple[FoundRun, ...]:
 
 
 def results_of(found: Sequence[FoundRun]) -> dict[str, Results]:
-    """The runs of each checkpoint as results, in order of first appearance."""
-    by_checkpoint: dict[str, list[FoundRun]] = {}
+    """The runs of each checkpoint as results, in order of first appearance, their provenance joined."""
+    by_checkpoint: dict[str, list[Results]] = {}
     for one in found:
-        by_checkpoint.setdefault(one.checkpoint, []).append(one)
-    return {
-        name: Results(provenance=runs[0].provenance, runs=tuple(one.run for one in runs), timings={})
-        for name, runs in by_checkpoint.items()
-    }
+        alone = Results(provenance=one.provenance, runs=(one.run,), timings=one.run.timings)
+        by_checkpoint.setdefault(one.checkpoint, []).append(alone)
+    return {name: merge_results(runs) for name, runs in by_checkpoint.items()}

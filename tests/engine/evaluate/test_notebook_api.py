@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import engine
+from engine import api
+from engine.cli.evaluate import command
 from engine.cli.main import run
 from engine.errors import InputError
+from engine.evaluate.job import Job, SecondStage
 from engine.evaluate.results import RESULTS_FILE, read_results
 
 
@@ -44,6 +49,25 @@ def test_evaluate_is_the_command(
     assert found.table().num_rows == len(found.runs)
 
 
+def test_it_takes_every_option_of_the_command() -> None:
+    options = {one.name for one in command.params}
+    own = {"store_file": "store", "index_folder": "index", "direction": "directions"}
+    shown_only = {"intervals", "help"}
+    wanted = {own.get(str(name), str(name)) for name in options - shown_only}
+    assert set(inspect.signature(api.evaluate).parameters) == wanted | {"progress"}
+    job = {field.name for field in fields(Job)} - {"second"} | {field.name for field in fields(SecondStage)}
+    assert job == wanted
+
+
+def test_loaded_results_have_everything_that_sweeping_gave(store_file: Path, tmp_path: Path) -> None:
+    for name, variant in (("a", "swap:seed=7"), ("b", "mix:0.9:seed=1")):
+        engine.evaluate(store_file, variants=[variant], out=tmp_path / "r" / name, resamples=0)
+    (loaded,) = engine.load(tmp_path / "r").results
+    assert loaded.provenance.seeds.keys() >= {"swap:seed=7", "mix:0.9:seed=1"}
+    assert {one.name for one in loaded.provenance.sets} >= {"swap:seed=7", "mix:0.9:seed=1"}
+    assert loaded.timings["total"] > 0
+
+
 def test_what_is_not_there_is_said(store_file: Path) -> None:
     found = engine.evaluate(store_file, resamples=0)
     with pytest.raises(InputError, match=r"0 runs of i2t with variant 'x'.*the variants None, swap:seed=7"):
@@ -51,7 +75,7 @@ def test_what_is_not_there_is_said(store_file: Path) -> None:
     for bad in ([], ["i2t", "i2t"], ["x"]):
         with pytest.raises(InputError, match="expected one or both of i2t, t2i"):
             engine.evaluate(store_file, directions=bad)
-    with pytest.raises(InputError, match="belongs to ranked"):
+    with pytest.raises(InputError, match="belongs to --ranked"):
         engine.evaluate(store_file, relevance=store_file)
     with pytest.raises(AttributeError, match="no attribute 'evaluates'"):
         engine.evaluates  # type: ignore[attr-defined]  # noqa: B018
