@@ -65,7 +65,6 @@
     return isDark() ? `hsl(${260 - 215 * share} 70% ${70 - 5 * share}%)` : `hsl(${265 - 235 * share} 65% ${34 + 6 * share}%)`;
   };
   const checkpointColour = (name) => swatch(page.checkpoints.indexOf(name), page.checkpoints.length);
-  const variantColour = (name) => (name === null ? colour("soft") : swatch(page.variants.indexOf(name), page.variants.length));
 
   // ------------------------------------------------------------ checkpoints shown
 
@@ -203,6 +202,8 @@
     const series = panel.series.filter((one) =>
       (one.checkpoint === null || visible.has(one.checkpoint)) && (one.choice === null || one.choice === chosen.choice));
     const traces = [], legend = [], all = [];
+    const variants = series.map((one) => one.variant).filter((name) => name !== null);
+    const variantColour = (name) => (name === null ? colour("soft") : swatch(variants.indexOf(name), variants.length));
     series.forEach((one) => {
       const points = one.points.filter((point) => point.values[chosen.metric]);
       if (!points.length) return;
