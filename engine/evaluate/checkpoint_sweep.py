@@ -187,7 +187,11 @@ class CheckpointSweep:
         """
         files = self.files(direction)
         finished = {
-            name: self.finished(file, self.wanted(store, direction, name, crowd), ranked)
+            name: self.finished(
+                file,
+                self.wanted(store, direction, name, crowd),
+                None if ranked is None else ranked.relevance_of(direction, name[0]),
+            )
             for name, file in files.items()
         }
         there = sum(one is not None for one in finished.values())
@@ -226,14 +230,11 @@ class CheckpointSweep:
             key |= reranking_key(store.header.encoder_fingerprint, k_test)
         return identity(variant, size, key)
 
-    def finished(
-        self, file: Path, wanted: Mapping[str, object], ranked: RankedMetrics | None
-    ) -> Results | None:
+    def finished(self, file: Path, wanted: Mapping[str, object], relevance: str | None) -> Results | None:
         """The results of a finished run with the intervals of this run file, written where they differ.
 
         None when the run is to be done. Raises `InputError` for a file of something else, unless `force`.
         """
-        relevance = None if ranked is None else ranked.relevance
         results = find_finished(file, wanted, relevance, self.progress.note, force=self.force)
         if results is None:
             return None

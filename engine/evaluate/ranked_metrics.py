@@ -10,6 +10,8 @@ Definitions (``spec/brittleness.md``; Assessing Brittleness, section on metrics)
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -22,11 +24,15 @@ from engine.evaluate.gallery import Items, Relation, gather, load_items
 from engine.evaluate.indexed import AnySets
 from engine.evaluate.metrics import CUTOFFS
 from engine.evaluate.ranking import Listed, Ranker, pair_scores
+from engine.evaluate.results import Direction
 from engine.evaluate.sample import DCG_GAIN, SET_HIT, Values
-from engine.evaluate.ties import TiePolicyName
+from engine.evaluate.sets import no_such_variant, run_key, variant_sets
+from engine.evaluate.ties import DEFAULT_POLICY, TiePolicyName
 from engine.store.reader import Store, check_embeddings
+from engine.store.same_items import items_digest
 
 DCG_DEPTH = 10
+DIGITS = 12  # of a fingerprint in what results record
 
 Found = Callable[[Values, Values, Values, Values], Values]
 
@@ -72,10 +78,24 @@ class RankedMetrics:
 
     @property
     def relevance(self) -> str:
-        """How results record it: ``self``, or the other encoder's spec and fingerprint."""
+        """What it is: ``self``, or the other encoder's spec and fingerprint."""
         if self.other is None:
             return "self"
-        return f"{self.other.header.encoder_spec} ({self.other.header.encoder_fingerprint[:12]})"
+        return f"{self.other.header.encoder_spec} ({self.other.header.encoder_fingerprint[:DIGITS]})"
+
+    def relevance_of(self, direction: Direction, variant: str | None) -> str:
+        """How a run records it: with a digest of all that its cosines depend on, the items among it.
+
+        Raises `InputError` when the other store lacks a set of the run.
+        """
+        if self.other is None:
+            return self.relevance
+        known = variant_sets(self.other, direction)
+        if variant is not None and variant not in known:
+            raise no_such_variant(self.other, variant, list(known))
+        key = run_key(self.other, direction, variant, DEFAULT_POLICY)
+        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+        return f"{self.relevance}, sets {digest[:DIGITS]}"
 
     def columns(self, search: DirectionSearch, variant: str | None) -> dict[str, Values]:
         """Per-query values float64 [queries]: set hits at every cut-off and DCG, in the run's order.
@@ -146,7 +166,7 @@ class OtherCosines:
                 f"{other.path}: of another corpus than {store.path}; the relevance needs one of the same"
             )
         sets = (ranker.queries.items, ranker.gallery, ranker.fakes)
-        found = [None if one is None else same_items(other, one) for one in sets]
+        found = [None if one is None else same_items(store, other, one) for one in sets]
         assert found[0] is not None
         assert found[1] is not None
         return cls(found[0], found[1], found[2], ranker.queries.number)
@@ -167,12 +187,16 @@ class OtherCosines:
         return result.reshape(-1, depth)
 
 
-def same_items(other: AnySets, items: Items) -> Items:
-    """A set of the other store with the same items in the same rows; `InputError` when it has others."""
+def same_items(store: AnySets, other: AnySets, items: Items) -> Items:
+    """The set of the other store with the same items in the same rows; `InputError` when it has others.
+
+    Texts and recipes count, not only ids: a set of the same name may have been made otherwise.
+    """
     found = load_items(other, items.modality, items.name)
-    if list(found.ids) != list(items.ids):
+    ours, theirs = (items_digest(one.load(items.modality, items.name)) for one in (store, other))
+    if ours != theirs or not np.array_equal(found.row, items.row):
         raise InputError(
-            f"{other.path}: its set {items.modality}/{items.name} has other items; the relevance "
-            "needs the same ones"
+            f"{other.path}: its set {items.modality}/{items.name} has other items than {store.path}; the "
+            "relevance needs the same ones"
         )
     return found

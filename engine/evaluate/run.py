@@ -55,7 +55,8 @@ def execute(
     if ranked is not None:
         with watch.stage(LISTS):
             more |= ranked.columns(search, variant)
-        run = run.model_copy(update={"relevance": ranked.relevance})
+        relevance = ranked.relevance_of(search.direction, variant)
+        run = run.model_copy(update={"relevance": relevance})
     if positives is not None:
         with watch.stage(LISTS):
             found = positives.columns(search, variant)

@@ -204,14 +204,12 @@ def plan_runs(one: CheckpointSweep) -> list[RunPlan]:
         store = stack.enter_context(open_store(one.store_path))
         sets = stack.enter_context(one.open_sets(store))
         crowds = stack.enter_context(open_distractors(sets, one.choice))
-        relevance = None
+        ranked = None
         if one.run_file.ranked:
             other = one.run_file.relevance
-            relevance = RankedMetrics(
-                None if other is None else stack.enter_context(open_store(other))
-            ).relevance
+            ranked = RankedMetrics(None if other is None else stack.enter_context(open_store(other)))
         return [
-            plan_run(one, sets[direction], direction, name, file, crowds.get(direction), relevance)
+            plan_run(one, sets[direction], direction, name, file, crowds.get(direction), ranked)
             for direction in one.run_file.directions
             for name, file in one.files(direction).items()
         ]
@@ -224,7 +222,7 @@ def plan_run(
     name: RunName,
     file: Path,
     crowd: Distractors | None,
-    relevance: str | None,
+    ranked: RankedMetrics | None,
 ) -> RunPlan:
     """One run; that of a variant which the store does not hold yet is to be searched."""
     if name[0] is not None and name[0] not in variant_sets(store, direction):
@@ -232,6 +230,7 @@ def plan_run(
     notes: list[str] = []
     try:
         wanted = one.wanted(store, direction, name, crowd)
+        relevance = None if ranked is None else ranked.relevance_of(direction, name[0])
         results = find_finished(file, wanted, relevance, notes.append, force=one.force)
     except InputError as error:
         return RunPlan(direction, *name, state="refused", why=str(error))

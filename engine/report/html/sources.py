@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,9 +18,10 @@ from engine.corpus.images import check_image_folder
 from engine.errors import InputError
 from engine.evaluate.collection import FoundRun
 from engine.evaluate.names import safe_name
-from engine.evaluate.sets import set_key, variant_sets
+from engine.evaluate.sets import variant_sets
 from engine.report.attribution import check_store
-from engine.store.reader import Store, open_store
+from engine.store.reader import SetInfo, Store, open_store
+from engine.store.same_items import key_with
 
 NAME_STORE = "name it with --store"
 NAME_IMAGES = "name it with --images"
@@ -75,24 +77,38 @@ class Sources:
         self._opened.close()
 
     def store_of(self, one: FoundRun) -> Store | None:
-        """The store that the run was made from, else one that holds its variant, else None."""
-        holding = [store for store in self.stores if holds(store, one)]
-        exact = [store for store in holding if is_made_from(store, one)]
-        return next(iter((*exact, *holding)), None)
-
-
-def holds(store: Store, one: FoundRun) -> bool:
-    """Whether a store has the run's variant in its direction."""
-    return one.run.variant is None or one.run.variant in variant_sets(store, one.run.direction)
+        """A store with the items of the run's variant: that of its encoder, else any; None for no variant."""
+        made_from = (store for store in self.stores if is_made_from(store, one))
+        others = (store for store in self.stores if holds_items(store, one))
+        return next(chain(made_from, others), None)
 
 
 def is_made_from(store: Store, one: FoundRun) -> bool:
-    """Whether a run's key names the store's encoder and its set of the variant."""
-    variant = one.run.variant
-    if store.header.encoder_fingerprint != one.provenance.encoder_fingerprint:
+    """Whether a run's key names the store's own set of the variant."""
+    info = variant_info(store, one)
+    return info is not None and is_key_of(info.content_key, one)
+
+
+def holds_items(store: Store, one: FoundRun) -> bool:
+    """Whether the store of another encoder has the run's variant, the same item by item."""
+    info = variant_info(store, one)
+    if info is None:
         return False
-    key = None if variant is None else set_key(variant_sets(store, one.run.direction)[variant])
-    return one.run.key.get("variant") == key
+    index = one.run.index if one.run.side == "gallery" else None
+    maker = one.provenance if index is None else index
+    there = store.load(info.modality, info.name, complete=False)
+    return is_key_of(key_with(there, maker.encoder_fingerprint), one)
+
+
+def variant_info(store: Store, one: FoundRun) -> SetInfo | None:
+    """The store's set of the run's variant, by name."""
+    variant = one.run.variant
+    return None if variant is None else variant_sets(store, one.run.direction).get(variant)
+
+
+def is_key_of(content_key: str, one: FoundRun) -> bool:
+    """Whether a set's content key is that of the run's variant, whichever rows were skipped."""
+    return one.run.key.get("variant", "").partition(",")[0] == content_key
 
 
 def recorded_stores(found: Sequence[FoundRun]) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from math import fsum, log2
 from pathlib import Path
@@ -147,6 +148,35 @@ def test_the_relevance_of_another_encoder_is_its_cosine(world_parts: Any, make_w
         assert found["dcg"][image] == pytest.approx(gain, abs=1e-6)
     with pytest.raises(InputError, match="has other items"):
         RankedMetrics(world_parts[2](make_world(images=9))).columns(search, None)
+
+
+def test_the_relevance_is_of_the_same_texts_and_not_of_ids_alone(world_parts: Any, make_world: Any) -> None:
+    search = DirectionSearch(world_parts[2](make_world()), "i2t")
+    other = world_parts[2](make_world(encoder="fake:other"))
+    RankedMetrics(other).columns(search, "swap:seed=7")
+    label = ("captions", "swap:seed=7")
+    texts = other.load(*label).content
+    other._sets[label] = replace(other.load(*label), content=(*texts[:-1], "another text"))
+    with pytest.raises(InputError, match="captions/swap:seed=7 has other items than"):
+        RankedMetrics(other).columns(search, "swap:seed=7")
+
+
+def test_a_run_records_all_that_its_relevance_depends_on(world_parts: Any, make_world: Any) -> None:
+    def recorded(variant: str | None = "swap:seed=7", **changes: Any) -> str:
+        world = replace(make_world(), **changes)
+        return RankedMetrics(world_parts[2](world)).relevance_of("i2t", variant)
+
+    assert recorded() == recorded(images=make_world(seed=9).images)  # rows are the fingerprint's to tell
+    assert recorded().startswith("fake:encoder (eeeeeeeeeeee), sets ")
+    swapped = [replace(make_world().variants[0], source=[1, 0, *range(2, 24)])]
+    others = [recorded(None), recorded(dtype="float16"), recorded(variants=swapped)]
+    assert len({recorded(), *others}) == 4
+    with pytest.raises(InputError, match="holds no variant 'mix:0.5'"):
+        RankedMetrics(world_parts[2](replace(make_world(), variants=[]))).relevance_of("t2i", "mix:0.5")
+    found = evaluate_store(
+        world_parts[2](make_world()), ["swap:seed=7"], ranked=RankedMetrics(world_parts[2](make_world()))
+    )
+    assert recorded() in {one.relevance for one in found.runs}
 
 
 def test_results_hold_the_metrics_with_intervals_when_asked(

@@ -238,6 +238,18 @@ def test_what_is_missing_is_said(make_study: Callable[..., Any], tmp_path: Path)
     assert "The runs have no per-query outcomes at hand" in page.text
 
 
+def test_texts_come_only_from_a_store_with_the_items_of_the_run(
+    make_study: Callable[..., Any], study: Any, tmp_path: Path
+) -> None:
+    options = ("--store", str(study.store("step-10")))
+    page = written([study.results / "step-9"], tmp_path / "same.html", *options)
+    assert "same_concept:seed=0" in {one["name"] for one in page.data["failures"]}
+    other = make_study(checkpoints=("step-9",), tail=" of another make")
+    page = written([study.results], tmp_path / "other.html", "--store", str(other.store("step-9")))
+    assert {one["name"] for one in page.data["failures"]} == {"mix:0.8:seed=0", "mix:0.9:seed=0"}
+    assert "step-9, same_concept:seed=0, i2t: no store at hand holds the variant" in page.text
+
+
 def test_no_failure_is_shown_when_none_is_asked_for(study: Any, tmp_path: Path) -> None:
     page = written([study.results], tmp_path / "r.html", "--worst", "0")
     assert "None was asked for: --worst 0 ." in page.text
