@@ -46,10 +46,13 @@ Result = TypeVar("Result")
 
 
 class TileSize:
-    """How many scores a tile has: halved whenever the device's memory is full, which is said once."""
+    """How many scores a tile has: halved whenever the device's memory is full, which is said once.
+
+    It stays halved: what did not fit would not fit in the next call either.
+    """
 
     def __init__(self, device: torch.device) -> None:
-        self._device, self._scores = device, TILE_SCORES
+        self._device, self._scores, self._said = device, TILE_SCORES, False
 
     def fit(self, search: Callable[[int], Result]) -> Result:
         """What `search` finds with tiles of some size that fits; it must be able to begin anew."""
@@ -59,9 +62,9 @@ class TileSize:
             except torch.OutOfMemoryError:
                 if self._scores <= GROUP * TILE_QUERIES:
                     raise
-                if self._scores == TILE_SCORES:
+                if not self._said:
                     LOG.warning("%s is out of memory: searching in smaller tiles", self._device)
-                self._scores //= 2
+                self._scores, self._said = self._scores // 2, True
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,11 @@ class DeviceScan:
     blocks: Callable[[], Iterable[DeviceRows]]
     device: torch.device
     lock: Lock = field(default_factory=Lock)
+    size: TileSize = field(init=False)
+
+    def __post_init__(self) -> None:
+        """One size for all calls."""
+        object.__setattr__(self, "size", TileSize(self.device))
 
     def topk(self, queries: NDArray[np.float32], k: int) -> TopK:
         """The k best rows of validated queries [n, d]; 1 <= k <= rows of the shard."""
@@ -142,7 +150,7 @@ class DeviceScan:
     def turn(self) -> Iterator[TileSize]:
         """Use the device, alone among the calls of this scan."""
         with self.lock, exact_products(self.precision, self.device):
-            yield TileSize(self.device)
+            yield self.size
 
     def _improve(
         self, asked: DeviceQueries, block: DeviceRows, best: torch.Tensor, scores: int

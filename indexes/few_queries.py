@@ -21,15 +21,16 @@ from numpy.typing import NDArray
 from indexes.kernels import by_type, compiled
 
 FEW = 4  # with more, a matrix product is faster
+FEW_BYTES = 4  # of a score
 
 
-def few_products(queries: torch.Tensor, rows: torch.Tensor) -> NDArray[np.float32] | None:
-    """Approximate scores, float32 [n, m], of low queries and rows of one dtype.
+def fits_few(queries: torch.Tensor) -> bool:
+    """Whether there is a loop for low queries: at most `FEW` of them, not in float16."""
+    return len(queries) <= FEW and queries.dtype in (torch.bfloat16, torch.float32)
 
-    None where there is no loop for it: more than `FEW` queries, or float16.
-    """
-    if len(queries) > FEW or rows.dtype not in (torch.bfloat16, torch.float32):
-        return None
+
+def few_products(queries: torch.Tensor, rows: torch.Tensor) -> NDArray[np.float32]:
+    """Approximate scores, float32 [n, m], of low queries that fit (`fits_few`) and rows of one dtype."""
     scores = np.empty((len(queries), len(rows)), np.float32)
     bits = rows.view(torch.int16).numpy().view(np.uint16) if rows.dtype == torch.bfloat16 else rows.numpy()
     _products_into(bits, queries.float().numpy(), scores)

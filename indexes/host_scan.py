@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from indexes.certify import Best, add_counts, improve_best, no_counts
-from indexes.few_queries import few_products
+from indexes.few_queries import FEW_BYTES, few_products, fits_few
 from indexes.prepared import Precision, PreparedQueries, PreparedRows, bound, prepare_queries
 from indexes.protocol import Counts, TopK
 from indexes.workers import run_tasks, thread_count
@@ -117,16 +117,16 @@ class Work:
     def tiles(self, part: slice, span: slice) -> Iterator[tuple[slice, NDArray[np.generic]]]:
         """(columns, approximate scores less the offset) of a task; each is used before the next is made."""
         queries = self.queries.low[part]
-        scores = few_products(queries, self.rows.low[span])
-        if scores is not None:
-            yield span, scores
-            return
-        room = TILE_BYTES // (queries.element_size() * len(queries))
+        few = fits_few(queries)
+        room = TILE_BYTES // ((FEW_BYTES if few else queries.element_size()) * len(queries))
         width = min(max(LEAST_COLUMNS, room), span.stop - span.start)
         buffer = torch.empty(len(queries) * width, dtype=queries.dtype)
         for start in range(span.start, span.stop, width):
             columns = slice(start, min(start + width, span.stop))
             rows = self.rows.low[columns]
+            if few:
+                yield columns, few_products(queries, rows)
+                continue
             product = buffer[: len(queries) * len(rows)].view(len(queries), len(rows))
             torch.matmul(queries, rows.T, out=product)
             yield columns, as_tile(product)

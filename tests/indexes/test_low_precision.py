@@ -10,12 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexes import device_scan, device_tiles
+from indexes import device_scan, device_tiles, host_scan
 from indexes.certify import Best, ProposerError, add_counts, improve_best, no_counts
 from indexes.device_scan import DeviceScan
 from indexes.device_tiles import DeviceRows, ProductSetting
 from indexes.exact import exact_score_block
-from indexes.few_queries import FEW, few_products
+from indexes.few_queries import FEW, few_products, fits_few
 from indexes.host_scan import HostScan, shares
 from indexes.prepared import PRECISIONS, bound, prepare_queries, prepare_rows
 from indexes.protocol import Shard
@@ -124,10 +124,10 @@ def test_the_products_of_a_few_queries_are_within_the_bound(unit_rows, seed, dim
     asked_rows, rows = unit_rows(seed, queries, dim, kind=kind), unit_rows(seed + 1, 70, dim, kind=kind)
     chosen = PRECISIONS[precision]
     asked, prepared = prepare_queries(asked_rows, chosen), prepare_rows(rows, 1.001, chosen)
-    found = few_products(asked.low, prepared.low)
-    if queries > FEW or precision == "float16":
-        assert found is None
+    assert fits_few(asked.low) == (queries <= FEW and precision != "float16")
+    if not fits_few(asked.low):
         return
+    found = few_products(asked.low, prepared.low)
     exact = exact_score_block(asked_rows, rows).astype(np.float64)
     error = np.abs(found + asked.offsets(prepared)[:, None] - exact)
     assert (error <= bound(asked, prepared, chosen)[:, None]).all()
@@ -306,7 +306,25 @@ def test_a_full_device_searches_in_smaller_tiles_and_says_so_once(unit_rows, mon
     monkeypatch.setattr(device_scan, "TILE_QUERIES", 30)
     check(scan, queries, rows, 10)
     assert max(asked) > 128 >= asked[-1]
-    assert [record.message for record in caplog.records if "out of memory" in record.message][:1]
+    asked.clear()
+    check(scan, queries, rows, 10)
+    assert max(asked) <= 128  # what did not fit is not tried again
+    assert sum("out of memory" in record.message for record in caplog.records) == 1
+
+
+def test_few_queries_hold_no_more_scores_than_a_tile(unit_rows, monkeypatch):
+    rows, queries = unit_rows(1, 9000, 8), unit_rows(2, 2, 8)
+    widths = []
+
+    def watched(left, right):
+        widths.append(len(left) * len(right))
+        return few_products(left, right)
+
+    monkeypatch.setattr(host_scan, "few_products", watched)
+    monkeypatch.setattr(host_scan, "TILE_BYTES", 1 << 14)
+    scan, _ = scans(rows, "bfloat16", 9000)
+    check(scan, queries, rows, 5)
+    assert max(widths) * 4 <= 1 << 14
 
 
 def test_a_device_that_stays_full_says_so(unit_rows, monkeypatch):
