@@ -57,9 +57,9 @@ def command(
     """Embed what is missing, evaluate what is not finished, and print all checkpoints side by side.
 
     Finished runs are not repeated; a sweep that was interrupted or killed goes on where it was. Where no
-    file of weights, images or variants has changed (size and times), a complete store is taken as it is. A
-    checkpoint that fails does not stop the others; it is named at the end, with exit code 1, or 2 when all
-    that failed was input.
+    file of weights, images or variants has changed (size and times), a complete store is taken as it is;
+    encoders in Python and plug-ins are opened every time. A checkpoint that fails does not stop the others;
+    it is named at the end, with exit code 1, or 2 when all that failed was input.
 
     \b
     RUN.yaml, paths relative to it (--init writes one with every option):

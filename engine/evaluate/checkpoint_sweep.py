@@ -25,7 +25,7 @@ from engine.evaluate.run import execute
 from engine.evaluate.run_options import CheckpointSpec
 from engine.evaluate.sets import direction_of, run_key
 from engine.evaluate.stages.reranking import Reranking, open_reranking, parse_k_test, reranking_key
-from engine.evaluate.stamp import Inputs, Measured, is_embedded, read_stamp, stamp_of, write_stamp
+from engine.evaluate.stamp import Inputs, Measured, hub_state, is_embedded, read_stamp, stamp_of, write_stamp
 from engine.progress import Progress
 from engine.store.embed import EmbedReport
 from engine.store.fixed_index import open_index
@@ -61,8 +61,7 @@ class CheckpointSweep:
 
     def is_embedded(self) -> bool:
         """Whether the store is complete, as far as that can be told without opening the encoder."""
-        labels = self.inputs.labels
-        return is_embedded(self.stamp_path, self.store_path, self.inputs.of(self.checkpoint), labels)
+        return is_embedded(self.stamp_path, self.store_path, self.inputs, self.checkpoint)
 
     def files(self, direction: Direction) -> dict[RunName, Path]:
         """Where the results of a direction's runs belong, in their order."""
@@ -84,6 +83,8 @@ class CheckpointSweep:
             batch_size=options.batch_size,
             preprocess=self.checkpoint.preprocess,
         )
+        repositories = self.inputs.repositories(self.checkpoint)  # what was missing is downloaded by now
+        inputs["hub"] = hub_state(repositories)
         with advising(self.store_path):
             report = fill_store(
                 model,
@@ -106,10 +107,11 @@ class CheckpointSweep:
             self.progress.note(f"{self.name}: {line}")
         measured = None if is_pair_scorer(model) else Measured.of(report)
         if measured is None:
-            before = read_stamp(self.stamp_path)
-            measured = None if before is None else before.measured
+            old = read_stamp(self.stamp_path)
+            measured = None if old is None else old.measured
         with open_store(self.store_path) as store:
-            write_stamp(stamp_of(store, inputs, self.inputs.labels, measured), self.stamp_path)
+            stamp = stamp_of(store, inputs, repositories, self.inputs.labels, measured)
+        write_stamp(stamp, self.stamp_path)
 
     def run(self) -> Results:
         """Evaluate what is not finished, and gather all runs."""

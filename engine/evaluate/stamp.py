@@ -7,11 +7,13 @@ the encoder is not opened, no image is read, no variant is made. What is trusted
 - A file (weights with the files beside them, images, a variant's file) is the same while its name, its size,
   and its times of change of content and of state are. No program can set the latter, so a file that was
   replaced is noticed, also one with an old date; a file that was only touched costs one check.
-- Weights with no path in the spec (a published tag), WordNet and spaCy models are the same while the spec
-  and the versions of the packages are.
+- Weights from the model hub are the same while ``main`` of their repositories in the cache is, and its files.
+- Other weights with no path in the spec (a tag that is an address), tokenizers that a configuration names,
+  WordNet and spaCy models are the same while the spec and the versions of the packages are.
 - The store is the same while its header and its sets' keys and counts are. Rows have checksums of their own.
 
-Anything else, a stamp that is missing or unreadable included, leads to the whole check, as `--check` does.
+Anything else, a stamp that is missing or unreadable included, leads to the whole check, as `--check` does. So
+does an encoder that runs code of others (python:MODULE:OBJECT, a plug-in), which may depend on anything.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from pydantic import ValidationError
 
 from engine.corpus.corpus import Corpus
 from engine.corpus.images import UnreadableImage, find_image
-from engine.encoders.registry import parse_spec
+from engine.encoders.hub_cache import cached_files, cached_repositories
+from engine.encoders.registry import FAMILIES, parse_spec
 from engine.errors import InputError
 from engine.evaluate.results import QUERY_MODALITY, Record
 from engine.evaluate.run_file_variants import files_of_variant
@@ -44,6 +47,7 @@ from engine.variants.variant import Modality, Side, Variant, VariantItems
 
 BETWEEN_PATHS = re.compile("[,=+]")  # in the parts of a model's spec
 ABSENT = "not there"
+PYTHON = "python"  # the family of our own whose models are code of the user's
 
 
 class Measured(Record):
@@ -71,9 +75,13 @@ class Measured(Record):
 
 class Stamp(Record):
     """What was embedded, topic by topic, and what it gave: the encoder's fingerprint, and each set's key and
-    counts by label. How long it took is no part of that."""
+    counts by label. How long it took is no part of that.
+
+    `repositories` are those of the model hub that took part (`engine.encoders.hub_cache`).
+    """
 
     inputs: dict[str, str]
+    repositories: tuple[str, ...] = ()
     encoder_spec: str
     encoder_fingerprint: str
     sets: dict[str, str]
@@ -173,14 +181,27 @@ class Inputs:
             return options.precision
         return f"{options.precision} on {options.device}, {options.batch_size} a batch"
 
-    def of(self, checkpoint: CheckpointSpec) -> dict[str, str]:
-        """The inputs of a checkpoint's stamp, as they are now."""
+    def of(self, checkpoint: CheckpointSpec, repositories: Iterable[str] = ()) -> dict[str, str]:
+        """The inputs of a checkpoint's stamp, as they are now; `repositories` are those of the stamp."""
         return {
             "model": checkpoint.model,
             "weights": model_state(checkpoint.model),
+            "hub": hub_state(repositories),
             "preprocess": str(checkpoint.preprocess),
             **self.shared,
         }
+
+    def models(self, checkpoint: CheckpointSpec) -> tuple[str, ...]:
+        """The specs of all models that decide what the store of a checkpoint holds."""
+        return (checkpoint.model, *self.run_file.influence)
+
+    def repositories(self, checkpoint: CheckpointSpec) -> tuple[str, ...]:
+        """The repositories of the model hub that its models are taken from, as far as they are cached."""
+        return tuple(sorted({one for model in self.models(checkpoint) for one in cached_repositories(model)}))
+
+    def can_be_known(self, checkpoint: CheckpointSpec) -> bool:
+        """Whether files say all that its models depend on."""
+        return not any(is_foreign(model) for model in self.models(checkpoint))
 
     @property
     def labels(self) -> list[str]:
@@ -189,23 +210,31 @@ class Inputs:
         return [*originals, *(f"{one.modality}/{one.name}" for one in self.stored_variants)]
 
 
-def is_embedded(stamp_file: Path, store_file: Path, inputs: dict[str, str], labels: Sequence[str]) -> bool:
-    """Whether the stamp says that the store is complete, and of these inputs."""
-    stamp = read_stamp(stamp_file)
-    if stamp is None or stamp.inputs != inputs:
+def is_embedded(stamp_file: Path, store_file: Path, inputs: Inputs, checkpoint: CheckpointSpec) -> bool:
+    """Whether the stamp says that the store of a checkpoint is complete, and of these inputs."""
+    stamp = read_stamp(stamp_file) if inputs.can_be_known(checkpoint) else None
+    if stamp is None or stamp.inputs != inputs.of(checkpoint, stamp.repositories):
         return False
     try:
         with open_store(store_file) as store:
-            return stamp == stamp_of(store, inputs, labels, stamp.measured)
+            now = stamp_of(store, stamp.inputs, stamp.repositories, inputs.labels, stamp.measured)
     except InputError:  # missing or damaged: embedding says so, or mends it
         return False
+    return stamp == now
 
 
-def stamp_of(store: Store, inputs: dict[str, str], labels: Sequence[str], measured: Measured | None) -> Stamp:
+def stamp_of(
+    store: Store,
+    inputs: dict[str, str],
+    repositories: tuple[str, ...],
+    labels: Sequence[str],
+    measured: Measured | None,
+) -> Stamp:
     """The stamp of an open store."""
     return Stamp(
         measured=measured,
         inputs=inputs,
+        repositories=repositories,
         encoder_spec=store.header.encoder_spec,
         encoder_fingerprint=store.header.encoder_fingerprint,
         sets={
@@ -254,9 +283,20 @@ def hashed(states: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
+def is_foreign(model: str) -> bool:
+    """Whether a model runs code of the user's or a plug-in's."""
+    family = parse_spec(model)[0]
+    return family == PYTHON or family not in FAMILIES
+
+
 def model_state(model: str) -> str:
     """The states of the files of a model, as one SHA-256 (hex)."""
     return hashed(file_state(file) for file in weight_files(model))
+
+
+def hub_state(repositories: Iterable[str]) -> str:
+    """The states of the files that repositories of the model hub stand for, as one SHA-256 (hex)."""
+    return hashed(map(file_state, cached_files(repositories)))
 
 
 def weight_files(model: str) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -13,8 +14,11 @@ import pytest
 import torch
 
 from engine.cli.main import run
+from engine.corpus.read import read_corpus
 from engine.evaluate.results import read_results
 from engine.evaluate.run_file import load_run_file
+from engine.evaluate.run_options import CheckpointSpec
+from engine.evaluate.stamp import Inputs
 from engine.evaluate.sweep import run_sweep
 
 
@@ -125,6 +129,78 @@ def test_a_finished_sweep_does_without_torch(real: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, real], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == ""
+
+
+# ---------------------------------------------------------------- encoders that no file is named for
+
+
+TOWERS = """\
+import hashlib
+import numpy as np
+
+SEED = 1
+
+class Towers:
+    spec, dim, fingerprint = "towers", 4, f"towers {SEED}"
+
+    def prepare_image(self, image):
+        return image.tobytes()
+
+    def encode_images(self, images):
+        seeds = [list(hashlib.sha256(b"%d" % SEED + image).digest()) for image in images]
+        rows = np.array([np.random.default_rng(seed).normal(size=4) for seed in seeds])
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+    def encode_texts(self, texts):
+        return self.encode_images([text.encode() for text in texts])
+
+encoder = Towers()
+"""
+
+
+@pytest.mark.parametrize("module", ["itrstress_towers", "itrstress_towers.py"])
+def test_a_changed_encoder_in_python_is_noticed(
+    folder: Path,
+    run_text: str,
+    encoded: dict[str, int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "itrstress_towers.py").write_text(TOWERS)
+    (folder / "run.yaml").write_text(run_text.replace("fake:toy:2", f"python:{module}:encoder"))
+    for _ in range(2):
+        forget("itrstress_towers", monkeypatch)
+        assert run(["sweep", "run.yaml"]) == 0
+    assert "late t2i: 2 of 2 runs are finished" in capsys.readouterr().err
+    forget("itrstress_towers", monkeypatch)
+    (folder / "itrstress_towers.py").write_text(TOWERS.replace("SEED = 1", "SEED = 22"))
+    assert run(["sweep", "run.yaml"]) == 2
+    assert "late.h5 is of the checkpoint towers with other weights or another" in one_line(capsys)
+
+
+@pytest.mark.parametrize(
+    ("model", "influence", "known"),
+    [
+        ("open_clip:ViT-B-32:openai", (), True),
+        ("open_clip:ViT-B-32:openai", ("transformers:owner/name", "python:towers:encoder"), False),
+        ("open_clip:ViT-B-32:openai", ("plugged:in",), False),
+        ("plugged:in", (), False),
+    ],
+)
+def test_files_do_not_say_what_code_of_others_depends_on(
+    folder: Path, encoded: dict[str, int], model: str, influence: tuple[str, ...], known: bool
+) -> None:
+    run_file = load_run_file(folder / "run.yaml").model_copy(update={"influence": influence})
+    corpus = read_corpus(run_file.corpus.path)
+    assert Inputs(run_file, corpus, ()).can_be_known(CheckpointSpec(model=model)) == known
+
+
+def forget(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Import a module anew next time, as another process would."""
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    importlib.invalidate_caches()
 
 
 # ---------------------------------------------------------------- several corpora
