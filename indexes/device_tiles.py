@@ -7,10 +7,9 @@ float32), so limits are compared after one rounding to the safe side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from threading import Condition
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from indexes.certify import check_excess
 from indexes.host_scan import cut
 from indexes.kernels import SCALE, UNSCALE
 from indexes.prepared import Precision, PreparedQueries, PreparedRows, bound, prepare_queries
+from indexes.tf32 import float32_products
 
 GROUP = 64
 EXACT_VALUES = {"cuda": 1 << 26, "cpu": 1 << 20}  # products held at once by `exact_pairs`, in float64
@@ -216,56 +216,8 @@ def product(queries: torch.Tensor, rows: torch.Tensor, precision: Precision) -> 
     return queries.float() @ rows.T.float()
 
 
-class ProductSetting:
-    """Whether float32 products on GPUs may use TF32: one setting of the process, shared by those who agree.
-
-    Whoever wants the other value waits until nobody uses this one. `write` sets a value and returns the one
-    before, which is put back when the last user leaves.
-    """
-
-    def __init__(self, write: Callable[[bool], bool]) -> None:
-        self._write = write
-        self._changed = Condition()
-        self._users, self._allowed, self._before = 0, False, False
-
-    @contextmanager
-    def held(self, allowed: bool) -> Iterator[None]:
-        """Within the context the setting has this value."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._users or self._allowed == allowed)
-            if not self._users:
-                self._before = self._write(allowed)
-            self._users, self._allowed = self._users + 1, allowed
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._users -= 1
-                if not self._users:
-                    self._write(self._before)
-                    self._changed.notify_all()
-
-
-def allow_tf32(allowed: bool) -> bool:
-    """Set it in torch; returns whether it was allowed before."""
-    settings: Any = torch.backends.cuda.matmul
-    if hasattr(settings, "fp32_precision"):
-        before = bool(settings.fp32_precision == "tf32")
-        settings.fp32_precision = "tf32" if allowed else "ieee"
-    else:
-        before = bool(settings.allow_tf32)
-        settings.allow_tf32 = allowed
-    return before
-
-
-SETTING = ProductSetting(allow_tf32)
-
-
 @contextmanager
 def exact_products(precision: Precision, device: torch.device) -> Iterator[None]:
     """Let float32 products on a GPU use TF32, or not, as the precision says; put back afterwards."""
-    if device.type != "cuda":
-        yield
-        return
-    with SETTING.held(precision.name != "float32"):
+    with float32_products(device, tf32=precision.name != "float32"):
         yield

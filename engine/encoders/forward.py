@@ -14,6 +14,7 @@ from torch import Tensor
 from engine.encoders.device import autocast, check_precision, resolve_device
 from engine.encoders.registry import EncoderRequest
 from engine.errors import InputError
+from indexes.tf32 import float32_products
 
 Rows = NDArray[np.int64]
 
@@ -53,11 +54,16 @@ class Forward:
 
     @contextmanager
     def passes(self) -> Iterator[None]:
-        """Inside it, models run in this precision; float32 means float32 on a GPU too (no TF32)."""
+        """Inside it, models run in this precision.
+
+        float32 means float32 on a GPU too, in convolutions and in products: no TF32, whatever the process
+        allows.
+        """
         exact = torch.backends.cudnn.flags(
             enabled=True, benchmark=False, deterministic=True, allow_tf32=False
         )
-        with torch.inference_mode(), exact, autocast(self.precision, self.device):
+        products = float32_products(self.device, tf32=False)
+        with torch.inference_mode(), exact, products, autocast(self.precision, self.device):
             yield
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from indexes import device_scan, device_tiles, host_scan
 from indexes.certify import Best, ProposerError, add_counts, improve_best, no_counts
 from indexes.device_scan import DeviceScan
-from indexes.device_tiles import DeviceRows, ProductSetting
+from indexes.device_tiles import DeviceRows
 from indexes.exact import exact_score_block
 from indexes.few_queries import FEW, few_products, fits_few
 from indexes.host_scan import HostScan, shares
@@ -21,6 +21,7 @@ from indexes.prepared import PRECISIONS, bound, prepare_queries, prepare_rows
 from indexes.protocol import Shard
 from indexes.registry import open_backend
 from indexes.sources import ArrayRows
+from indexes.tf32 import ProductSetting
 from indexes.validate import as_stored
 
 KINDS = ("plain", "tied", "near", "sparse", "tiny")
