@@ -13,7 +13,7 @@ from engine.corpus.document import parse_json
 from engine.corpus.shape import describe, expect_field, expect_id, expect_object, expect_text, shorten
 from engine.errors import InputError, unknown_name
 from engine.inputs import check_regular_file
-from engine.variants.checks import require_change
+from engine.variants.checks import contradiction, require_change
 from engine.variants.recipes import DescribedRecipe, recipe_from_json
 from engine.variants.variant import ImageRecipe, Modality, Side, VariantItem, VariantItems
 from engine.variants.variant_file import MARK, SCHEMA, Header, original_ids
@@ -39,8 +39,8 @@ def read_variant_file(path: Path, corpus: Corpus) -> tuple[Header, VariantItems]
     """The header and the items of a file made for this corpus.
 
     Raises `InputError` (file, line, field) for a file that is too large, cut off or not as the module says,
-    for another corpus, for ids that the corpus does not have or that are there twice, for recipes that do not
-    fit the corpus, and when no item is changed.
+    for another corpus, for ids that the corpus does not have or that are there twice, for texts that belie
+    their `changed`, for recipes that do not fit the corpus, and when no item is changed.
     """
     lines = _lines(path)
     header = _parse_header(path, next(lines, (1, b""))[1])
@@ -202,11 +202,23 @@ class _ItemReader:
         row = self._row(record, place)
         item_id = self._id(record, number, place)
         content = self._read_content(record, row, place)
+        self._check_room(row, place)
+        changed = self._changed(record, row, content, place)
+        self.items.append(VariantItem(item_id, row, content, changed, self._change(record, content, place)))
+
+    def _changed(self, record: dict[str, Any], row: int, content: str | ImageRecipe, place: str) -> bool:
         changed = expect_field(record, "changed", place)
         if not isinstance(changed, bool):
             raise InputError(f"{place}: field 'changed' is {describe(changed)}; expected true or false")
-        self._check_room(row, place)
-        self.items.append(VariantItem(item_id, row, content, changed, self._change(record, content, place)))
+        why = None
+        if isinstance(content, str):
+            why = contradiction(changed, self._corpus.captions[row].text, content)
+        if why is not None:
+            raise InputError(
+                f"{place}: field 'changed' is {describe(changed)}, but {why}; expected "
+                f"{describe(not changed)}: the file was changed, make it again"
+            )
+        return changed
 
     def _take_left_out(self, record: dict[str, Any], place: str) -> None:
         for name in record:

@@ -106,13 +106,15 @@ def test_any_items_come_back(data: st.DataObject, tmp_path_factory: pytest.TempP
     )
     corpus = Corpus("any", (ImageItem("i", "i.png"),), captions)
     rows = data.draw(st.lists(st.integers(0, len(captions) - 1), min_size=1, max_size=6))
+    changed = [True, *(data.draw(st.booleans()) for _ in rows[1:])]
     items = VariantItems(
         tuple(
             VariantItem(
-                f"{n}", row, data.draw(texts), n == 0 or data.draw(st.booleans()),
-                data.draw(st.dictionaries(texts, values, max_size=3)),
+                f"{n}", row,
+                f"{captions[row].text}{data.draw(texts)} other" if differs else captions[row].text,
+                differs, data.draw(st.dictionaries(texts, values, max_size=3)),
             )
-            for n, row in enumerate(rows)
+            for n, (row, differs) in enumerate(zip(rows, changed, strict=True))
         ),
         {row: data.draw(texts) for row in range(len(captions)) if row not in rows},
         data.draw(st.dictionaries(texts, values, max_size=2)),
@@ -185,6 +187,13 @@ FAULTS: tuple[tuple[str, Edit, str], ...] = (
     (CAPTIONS, _set(2, chnage={}), "line 3: unknown field 'chnage'; did you mean 'change'?"),
     (CAPTIONS, _set(2, recipe={}), "line 3: unknown field 'recipe'"),
     (CAPTIONS, _set(2, changed=1), "line 3: field 'changed' is a number (1); expected true or false"),
+    (
+        CAPTIONS,
+        _set(2, text="two cats ."),
+        "line 3: field 'changed' is true, but the text is that of its original; expected false",
+    ),
+    (CAPTIONS, _set(3, text="?"), "line 4: field 'changed' is false, but the text says something else"),
+    (CAPTIONS, _set(2, changed=False), "line 3: field 'changed' is false, but the text says something else"),
     (CAPTIONS, _set(2, change=[1]), "line 3: field 'change': found a list of 1; expected an object"),
     (CAPTIONS, _set(2, change={"x": float("nan")}), "line 3: not valid JSON"),
     (CAPTIONS, _set(2, left_out="why"), "line 3: unknown field 'id'"),
@@ -208,6 +217,17 @@ def test_a_fault_is_one_line_with_its_place(
     assert found.startswith(str(path))
     assert "\n" not in found
     assert len(found) < len(str(path)) + 350
+
+
+@pytest.mark.parametrize("text", ["two cats .", "two  cats.", "Two cats"])
+def test_spacing_case_and_full_stops_may_be_no_change(text: str, corpus: Corpus, tmp_path: Path) -> None:
+    def undo(records: list[dict[str, Any]]) -> None:
+        records[0].update(changed_rate=0.5)
+        records[2].update(changed=False, text=text)
+        records[3].update(text=" ! ")
+
+    _, items = read_variant_file(edited(written(CAPTIONS, corpus, tmp_path), undo), corpus)
+    assert [item.changed for item in items.items] == [True, False, False, True]
 
 
 def _left_out_twice(records: list[dict[str, Any]]) -> None:
@@ -279,8 +299,8 @@ def test_what_is_no_file_of_ours_is_refused(
 def test_a_file_that_changes_nothing_is_refused(corpus: Corpus, tmp_path: Path) -> None:
     def undo(records: list[dict[str, Any]]) -> None:
         records[0]["changed_rate"] = 0
-        for record in records[1:]:
-            record["changed"] = False
+        for record, text in zip(records[1:], WORDS, strict=True):
+            record.update(changed=False, text=text)
 
     path = edited(written(CAPTIONS, corpus, tmp_path), undo)
     with pytest.raises(InputError, match="changed rate 0"):
