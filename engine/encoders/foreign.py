@@ -69,7 +69,7 @@ class CheckedEncoder:
         return self._rows("encode_texts", texts)
 
     def _call(self, method: str, argument: Any) -> Any:
-        return call(getattr(self._encoder, method), argument, f"{self._name}: {method}")
+        return call(f"{self._name}: {method}", getattr(self._encoder, method), argument)
 
     def _rows(self, method: str, items: Sequence[Any]) -> NDArray[np.float32]:
         rows = self._call(method, items)
@@ -92,10 +92,10 @@ class CheckedEncoder:
         return rows.astype(np.float32, copy=False)
 
 
-def call(function: Callable[..., Any], argument: Any, where: str) -> Any:
+def call(where: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """What another's function gives. Raises `InputError` for whatever it raises, other than our errors."""
     try:
-        return function(argument)
+        return function(*arguments)
     except ItrstressError:
         raise
     except Exception as error:

@@ -36,7 +36,7 @@ def open_family(request: EncoderRequest) -> Encoder:
     found = getattr(module, request.weights)
     is_encoder = not isinstance(found, type) and all(hasattr(found, method) for method in METHODS)
     if callable(found) and not is_encoder:
-        found = call(found, request, request.spec)
+        found = call(request.spec, found, request)
     return CheckedEncoder(found, request.spec)
 
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.encoders.encoder import Encoder
-from engine.encoders.foreign import CheckedEncoder
+from engine.encoders.foreign import CheckedEncoder, call
 from engine.encoders.preprocess import parse_preprocess
-from engine.errors import InputError, ItrstressError, unknown_name
+from engine.errors import InputError, unknown_name
 from engine.path_text import path_text
 
 ENTRY_POINT_GROUP = "itrstress.encoders"
@@ -91,7 +91,8 @@ def open_encoder(
     """The encoder of a spec ``family:name[:weights]``; the options are those of `EncoderRequest`.
 
     Raises `InputError` (one line) for a spec that is not one, an unknown family or precision, and for
-    whatever the family cannot open: an unknown model, missing or unfit weights, a device that is not there.
+    whatever the family cannot open: an unknown model, missing or unfit weights, a device that is not there,
+    whatever a plug-in raises.
     """
     family, name, weights = parse_spec(spec)
     if precision not in PRECISIONS:
@@ -100,10 +101,11 @@ def open_encoder(
         raise InputError(f"a batch size of {batch_size} cannot be used; expected 1 or more")
     if preprocess is not None:
         parse_preprocess(preprocess)
-    encoder = find_family(family)(
-        EncoderRequest(family, name, weights, device, precision, batch_size, preprocess)
-    )
-    return encoder if family in FAMILIES else CheckedEncoder(encoder, spec)
+    request = EncoderRequest(family, name, weights, device, precision, batch_size, preprocess)
+    open_family = find_family(family)
+    if family in FAMILIES:
+        return open_family(request)
+    return CheckedEncoder(call(spec, open_family, request), spec)
 
 
 def parse_spec(spec: str) -> tuple[str, str, str | None]:
@@ -121,18 +123,14 @@ def parse_spec(spec: str) -> tuple[str, str, str | None]:
 def find_family(family: str) -> OpenFamily:
     """The function that opens models of a family, our own or a plug-in's; `InputError` when there is none.
 
-    Raises `ItrstressError` when a plug-in is there but cannot be imported.
+    A plug-in that is there but cannot be imported is an `InputError` too.
     """
     check_family(family)
     if family in FAMILIES:
         return cast(OpenFamily, import_module(FAMILIES[family]).open_family)
-    plugins = find_plugins()
-    try:
-        return cast(OpenFamily, plugins[family].load())
-    except (ImportError, AttributeError) as error:
-        raise ItrstressError(
-            f"the plug-in {plugins[family].value} of the model family {family!r} cannot be loaded: {error}"
-        ) from error
+    plugin = find_plugins()[family]
+    where = f"the plug-in {plugin.value} of the model family {family!r} cannot be loaded: its import"
+    return cast(OpenFamily, call(where, plugin.load))
 
 
 def check_family(family: str) -> None:

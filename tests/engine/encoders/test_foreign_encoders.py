@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engine.encoders import registry
 from engine.encoders.foreign import CheckedEncoder
 from engine.encoders.registry import open_encoder
 from engine.errors import InputError
@@ -132,6 +134,29 @@ def test_errors_of_a_plug_in_are_one_line(installed_plugin: Path, tmp_path: Path
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert words in done.stderr
     assert itrstress(tmp_path, "embed", "--model", "colours:rgb", *wanted).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def open_family(request): raise KeyError('weights')", "plugged:x raised KeyError: 'weights'"),
+        ("open_family = 3", "plugged:x raised TypeError: 'int' object is not callable"),
+        ("def (", "cannot be loaded: its import raised SyntaxError"),
+        ("raise OSError('no libcuda')", "cannot be loaded: its import raised OSError: no libcuda"),
+        ("", "cannot be loaded: its import raised AttributeError"),
+    ],
+)
+def test_what_a_plug_in_raises_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, words: str
+) -> None:
+    module = f"plugged_{tmp_path.name}"
+    save(tmp_path, source, f"{module}.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    point = EntryPoint("plugged", f"{module}:open_family", registry.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    message = line(lambda: open_encoder("plugged:x"))
+    assert words in message
+    assert "(--debug shows where)" in message
 
 
 # ---------------------------------------------------------------- python:MODULE:OBJECT
