@@ -118,6 +118,8 @@ class Job:
             raise InputError(
                 "--distractor-set belongs to --distractors; say how many, such as --distractors 0,10k"
             )
+        if self.second.rerank is not None and self.index is not None:
+            raise InputError("--rerank reads a store's own images and texts; leave out one of it and --index")
         self.second.check()
 
     def inputs(self) -> list[Path]:

@@ -220,6 +220,10 @@ def test_options_that_do_not_go_with_an_index(
     (tmp_path / "pictures").mkdir()
     for words, message in (
         (["--allow-space-mismatch"], "--allow-space-mismatch belongs to --index"),
+        (
+            ["--index", str(index), "--rerank", "blip:none", "--images", str(tmp_path / "pictures")],
+            "--rerank reads a store's own images and texts; leave out one of it and --index",
+        ),
         (["--index", str(tmp_path / "none")], "none: not there, expected the folder of an index"),
     ):
         assert run(["evaluate", str(store), *words]) == 2
