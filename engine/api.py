@@ -23,7 +23,7 @@ from engine.evaluate.collection import FoundRun, collect_runs, results_of
 from engine.evaluate.job import Job, SecondStage
 from engine.evaluate.results import DIRECTIONS, Direction, Results, Run
 from engine.evaluate.run_file import load_run_files
-from engine.evaluate.sweep import Sweep
+from engine.evaluate.sweep import Sweep, run_sweeps
 from engine.evaluate.ties import DEFAULT_POLICY
 from engine.progress import Progress, Silent
 from engine.report.console import ConsoleProgress
@@ -182,7 +182,7 @@ def sweep(
     ]
     for one in sweeps:
         one.check()
-    return Evaluation(tuple(results for one in sweeps for results in one.run()))
+    return Evaluation(tuple(run_sweeps(sweeps)))
 
 
 def load(*paths: PathLike) -> Evaluation:

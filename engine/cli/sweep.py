@@ -75,7 +75,7 @@ def command(
         write_template(init, force)
         return
     from engine.evaluate.run_file import load_run_files
-    from engine.evaluate.sweep import Sweep, SweepError, join_failures
+    from engine.evaluate.sweep import Sweep, SweepError, run_sweeps
     from engine.report.console import ConsoleProgress
 
     progress = ConsoleProgress()
@@ -88,26 +88,18 @@ def command(
     if dry_run:
         show_plans(sweeps)
         return
-    failed: dict[str, SweepError] = {}
-    for sweep in sweeps:
-        name = sweep.run_file.out.name
-        if len(sweeps) > 1:
-            click.echo(f"\n{name}")
-        try:
-            results = sweep.run()
-        except SweepError as error:
-            results, failed[name] = error.results, error
-        show(results, intervals)
-        if results:
-            click.echo(f"written: {sweep.run_file.out}")
-        if has_seeds(results):
-            folder = shlex.quote(str(sweep.run_file.out))
-            click.echo(f"means and deviations over seeds: itrstress compare {folder}")
-    if failed:
-        *others, last = (one for error in failed.values() for one in error.failures.values())
+    several = len(sweeps) > 1
+    try:
+        run_sweeps(
+            sweeps,
+            before=lambda sweep: click.echo(f"\n{sweep.run_file.out.name}") if several else None,
+            after=lambda sweep, results: show(results, sweep.run_file.out, intervals),
+        )
+    except SweepError as error:
+        *others, _ = error.failures.values()  # the last is the cause, which is shown with the error
         for one in others if ctx.find_root().params.get("debug") else ():
             traceback.print_exception(one)
-        raise join_failures(failed) from last
+        raise
 
 
 def write_template(init: Path | None, force: bool) -> None:
@@ -143,10 +135,13 @@ def has_seeds(results: Sequence[Results]) -> bool:
     return len(set(runs)) < len(runs)
 
 
-def show(results: Sequence[Results], intervals: bool) -> None:
-    """Print the table of all checkpoints, if there is any."""
+def show(results: Sequence[Results], out: Path, intervals: bool) -> None:
+    """Print the table of all checkpoints, if there is any, and where the results are."""
     from engine.report.console import table_console
     from engine.report.table import checkpoints_table
 
     if results:
         table_console().print(checkpoints_table(results, intervals=intervals))
+        click.echo(f"written: {out}")
+    if has_seeds(results):
+        click.echo(f"means and deviations over seeds: itrstress compare {shlex.quote(str(out))}")

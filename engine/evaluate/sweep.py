@@ -12,7 +12,7 @@ is done again, from the base's outcomes where those are there. A store whose sta
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from engine.corpus.read import read_corpus
 from engine.encoders.influence import open_influence
@@ -34,7 +34,6 @@ from engine.variants.registry import make_variant
 from indexes.errors import SearchInputError
 from indexes.registry import check_backend
 
-CHECKPOINT_FAILURES = (ItrstressError, SearchInputError, OSError, RuntimeError, ValueError, MemoryError)
 OF_INPUT = (InputError, SearchInputError, OSError)
 OF_THE_USER = (*OF_INPUT, ItrstressError)
 
@@ -54,16 +53,6 @@ class SweepError(ItrstressError):
             f"{len(failures)} of {total} checkpoints failed{others}: {reasons(failures)}; "
             "put it right and run the same command again"
         )
-
-
-def join_failures(failed: Mapping[str, SweepError]) -> SweepError:
-    """The errors of the sweeps of several corpora, by the corpus' name, as one; of one sweep, it itself."""
-    if len(failed) == 1:
-        return next(iter(failed.values()))
-    return SweepError(
-        [one for error in failed.values() for one in error.results],
-        {f"{name} {each}": one for name, error in failed.items() for each, one in error.failures.items()},
-    )
 
 
 def reasons(failures: Mapping[str, Exception]) -> str:
@@ -100,6 +89,35 @@ def run_sweep(
     sweep = Sweep(run_file, progress=progress, force=force, check=check, command=command)
     sweep.check()
     return sweep.run()
+
+
+def run_sweeps(
+    sweeps: Sequence[Sweep],
+    before: Callable[[Sweep], None] | None = None,
+    after: Callable[[Sweep, Sequence[Results]], None] | None = None,
+) -> list[Results]:
+    """Run the checked sweeps of a run file, one a corpus, none stopped by failures in another; all results.
+
+    `before` and `after` are told of each. Raises `SweepError` at the end, for all of them, when checkpoints
+    failed; they are named with their corpus where there are several.
+    """
+    results: list[Results] = []
+    failures: dict[str, Exception] = {}
+    for one in sweeps:
+        if before is not None:
+            before(one)
+        try:
+            found = one.run()
+        except SweepError as error:
+            found = error.results
+            corpus = f"{one.run_file.out.name} " if len(sweeps) > 1 else ""
+            failures |= {f"{corpus}{name}": failure for name, failure in error.failures.items()}
+        results += found
+        if after is not None:
+            after(one, found)
+    if failures:
+        raise SweepError(results, failures) from list(failures.values())[-1]
+    return results
 
 
 class Sweep:
@@ -174,7 +192,7 @@ class Sweep:
                 if one.name not in self.embedded:
                     one.embed()
                 results.append(one.run())
-            except CHECKPOINT_FAILURES as error:
+            except Exception as error:  # noqa: BLE001 - whatever a model, a library or a plug-in raises
                 let_go(error)
                 failures[one.name] = error
                 follows = "" if one is self.checkpoints[-1] else ", the next one follows"

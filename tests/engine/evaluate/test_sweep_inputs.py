@@ -9,17 +9,23 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 import pytest
 import torch
 
+import engine
 from engine.cli.main import run
 from engine.corpus.read import read_corpus
+from engine.encoders.scorer_registry import open_model
+from engine.errors import InputError
+from engine.evaluate import checkpoint_sweep
 from engine.evaluate.results import read_results
 from engine.evaluate.run_file import load_run_file
 from engine.evaluate.run_options import CheckpointSpec
 from engine.evaluate.stamp import Inputs
-from engine.evaluate.sweep import run_sweep
+from engine.evaluate.sweep import SweepError, run_sweep
+from indexes.certify import ProposerError
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -129,6 +135,50 @@ def test_a_finished_sweep_does_without_torch(real: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, real], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == ""
+
+
+# ---------------------------------------------------------------- failures that nobody foresaw
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProposerError("scores below their bound"),
+        *(
+            kind("nobody foresaw this")
+            for kind in (
+                AssertionError,
+                AttributeError,
+                EOFError,
+                ImportError,
+                IndexError,
+                KeyError,
+                NotImplementedError,
+                ReferenceError,
+                SyntaxError,
+                TypeError,
+                ZeroDivisionError,
+            )
+        ),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_a_checkpoint_raises_does_not_stop_the_others(
+    folder: Path, run_text: str, encoded: dict[str, int], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def open_one(spec: str, **options: Any) -> Any:
+        if spec == "fake:toy:1":
+            raise error
+        return open_model(spec, **options)
+
+    monkeypatch.setattr(checkpoint_sweep, "open_model", open_one)
+    text = run_text.replace('variants: ["rococo:corpus.json", "mix:0.9"]', "directions: [t2i]")
+    (folder / "run.yaml").write_text(text + "resamples: 0\n")
+    with pytest.raises(SweepError, match=rf"1 of 2 .*early: {type(error).__name__}: .*\(a defect") as caught:
+        run_sweep(load_run_file(folder / "run.yaml"))
+    assert caught.value.exit_code == 1
+    assert caught.value.failures == {"early": error}
+    assert [one.provenance.checkpoint for one in caught.value.results] == ["late"]
 
 
 # ---------------------------------------------------------------- encoders that no file is named for
@@ -278,6 +328,23 @@ def test_failures_name_corpus_and_checkpoint(
     assert run(["sweep", str(two_corpora)]) == 2
     line = one_line(capsys)
     assert "2 of 4 checkpoints failed, the others are done: all late, half late: weights that do" in line
+
+
+def test_a_failure_in_one_corpus_does_not_stop_the_next_in_a_notebook(
+    two_corpora: Path, encoded: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_one = checkpoint_sweep.CheckpointSweep.run
+
+    def fail_once(self: checkpoint_sweep.CheckpointSweep) -> Any:
+        if (self.run_file.out.name, self.name) == ("all", "early"):
+            raise InputError("nothing to search")
+        return run_one(self)
+
+    monkeypatch.setattr(checkpoint_sweep.CheckpointSweep, "run", fail_once)
+    with pytest.raises(SweepError, match=r"1 of 4 .*, the others are done: all early: nothing to") as caught:
+        engine.sweep(two_corpora)
+    assert isinstance(caught.value.__cause__, InputError)
+    assert [one.provenance.checkpoint for one in caught.value.results] == ["late", "early", "late"]
 
 
 # ---------------------------------------------------------------- distractors, metrics on lists
