@@ -19,15 +19,24 @@ def read_checkpoints(written: RunDocument, document: Document, folder: Path) -> 
     """One `CheckpointSpec` a checkpoint, named, with absolute paths.
 
     Raises `InputError` for what is no spec, an unknown family, preprocessing or path, a pattern that matches
-    nothing, and checkpoints that would have the same files.
+    nothing, and checkpoints that would have the same files; a store is shared by those whose embeddings are
+    the same.
     """
     found: list[CheckpointSpec] = []
     seen: dict[str, str] = {}
+    stores: dict[str, CheckpointSpec] = {}
     for place, one in checkpoints_of(written, document, folder):
         file = safe_name(one.label).casefold()
         if file in seen:
             raise document.error(
                 place, f"has the name {one.label!r}, as {seen[file]!r} before; give each a name of its own"
+            )
+        first = stores.setdefault(safe_name(one.store_label).casefold(), one)
+        if (first.model, first.preprocess) != (one.model, one.preprocess):
+            raise document.error(
+                place,
+                f"has the store {one.store_label!r}, as {first.label!r} before, which is of another model or "
+                "preprocessing; give each a name of its own",
             )
         seen[file] = one.label
         found.append(one)

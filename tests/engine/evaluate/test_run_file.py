@@ -291,6 +291,29 @@ def test_a_pattern_stands_for_its_files_in_natural_order(folder: Path, model: st
     assert all(str(folder / "runs") in one.model for one in found)
 
 
+@pytest.mark.parametrize(
+    ("second", "label"),
+    [
+        ('"blip:rb/base.pth"', None),
+        ("blip:ra/base.pth, preprocess: openai", None),
+        ('"blip:ra/base.pth"', "base, reranked"),
+        ('"blip:rb/base.pth", name: other', "other"),
+    ],
+)
+def test_a_store_is_shared_by_one_model_only(folder: Path, second: str, label: str | None) -> None:
+    weights(folder, "ra/base.pth", "rb/base.pth")
+    entries = f'"blip:ra/base.pth"\n  - {{model: {second}, rerank: coco}}'
+    if label is None:
+        assert load(folder, GOOD.replace(CHECKPOINT, entries)) == (
+            "line 4: checkpoints[2] has the store 'base', as 'base' before, which is of another model or "
+            "preprocessing; give each a name of its own"
+        )
+        return
+    *_, plain, reranked = load_run_file(written(folder, CHECKPOINT, entries)).checkpoints
+    assert (plain.label, reranked.label) == ("base", label)
+    assert (plain.store_label == reranked.store_label) == (plain.model == reranked.model)
+
+
 def test_a_file_with_the_name_of_a_pattern_is_that_file(folder: Path) -> None:
     weights(folder, "runs/[b].pt", "runs/b.pt")
     file = written(folder, CHECKPOINT, '"open_clip:ViT-B-32:runs/[b].pt"')
