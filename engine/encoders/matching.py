@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -98,8 +98,9 @@ class MatchingEncoder:
     ) -> None:
         self._request, self._forward = request, forward
         self._tokenizer, self._recipe = tokenizer, recipe
-        # a shortlist asks for the same texts with one image after the other
-        self._tokens = lru_cache(maxsize=TEXTS_KEPT)(self._tokenise)
+        # a shortlist asks for the same texts with one image after the other; a method here would be a cycle,
+        # and the model would stay in memory when another takes its place
+        self._tokens = lru_cache(maxsize=TEXTS_KEPT)(partial(_tokenise, tokenizer, recipe))
         self._parts = _identity(request, model, module, tokenizer, recipe)
         module.to(forward.device)
         self._model = model
@@ -182,12 +183,6 @@ class MatchingEncoder:
         """bool [texts]: which of them the model reads without their end."""
         return np.array([self._tokens(text)[1] for text in texts], dtype=np.bool_)
 
-    def _tokenise(self, text: str) -> tuple[list[int], bool]:
-        """Ids, and whether the text was cut; not to be changed, they are kept."""
-        cleaned, words_cut = self._recipe.clean(text)
-        ids, pieces_cut = self._tokenizer.encode(cleaned, self._recipe.longest)
-        return ids, words_cut or pieces_cut
-
     def _image_outputs(self, images: Sequence[Any]) -> Iterator[tuple[Rows, TowerOutput]]:
         size = self._forward.batch_size
         for start in range(0, len(images), size):
@@ -210,6 +205,13 @@ class MatchingEncoder:
             places = torch.arange(ids.shape[1], device=ids.device)
             mask = (places < lengths.to(ids.device)[:, None]).to(torch.int64)
             yield rows, self._forward.filled(ids), self._forward.filled(mask)
+
+
+def _tokenise(tokenizer: WordPiece, recipe: Recipe, text: str) -> tuple[list[int], bool]:
+    """Ids, and whether the text was cut; not to be changed, they are kept."""
+    cleaned, words_cut = recipe.clean(text)
+    ids, pieces_cut = tokenizer.encode(cleaned, recipe.longest)
+    return ids, words_cut or pieces_cut
 
 
 def _identity(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import re
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +56,23 @@ def inputs_of(encoder: Any, features: MakeFeatures) -> list[Any]:
 
 
 ENCODERS = ["albef", "blip", "vse_region", "vse_grid", "vsrn", "vsrn_two"]
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_model_that_nothing_names_any_more_leaves_the_memory_at_once(
+    name: str, specs: dict[str, str], features: MakeFeatures
+) -> None:
+    encoder = open_encoder(specs[name], device="cpu")
+    encoder.encode_texts(TEXTS)
+    encoder.encode_images(inputs_of(encoder, features))
+    gone = weakref.ref(encoder)
+    gc.collect()
+    gc.disable()
+    try:
+        del encoder
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("name", ENCODERS)
