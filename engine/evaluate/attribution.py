@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from engine.errors import InputError
 from engine.evaluate.changes import DIMENSIONS, labels_of
+from engine.evaluate.indexed import AnySets
 from engine.evaluate.results import QUERY_MODALITY, Run
 from engine.evaluate.sample import BASE_HIT, HIT, Values, sample_of
 from engine.evaluate.sets import variant_sets
 from engine.evaluate.ties import tie_policy
-from engine.store.reader import Store
 from engine.store.schema import ORIGINAL
 from engine.variants.concepts import Concepts
 from engine.variants.variant import Modality
@@ -72,7 +72,7 @@ class VariantLabels:
     labels: Mapping[str, Sequence[tuple[str, ...]]]
 
     @classmethod
-    def read(cls, store: Store, modality: Modality, name: str, concepts: Concepts) -> VariantLabels:
+    def read(cls, store: AnySets, modality: Modality, name: str, concepts: Concepts) -> VariantLabels:
         """A set of the store: a variant's items, or the originals themselves (they have a length only)."""
         items = store.load(modality, name, complete=False)
         originals = store.load(modality, ORIGINAL, complete=False)
@@ -90,7 +90,7 @@ class VariantLabels:
         )
 
 
-def read_trials(store: Store, run: Run, table: pa.Table, concepts: Concepts) -> Trials:
+def read_trials(store: AnySets, run: Run, table: pa.Table, concepts: Concepts) -> Trials:
     """The trials of a run from its per-query outcomes and the store's set of its variant.
 
     Raises `InputError` when the store does not hold the variant, or is of other queries.
@@ -104,7 +104,7 @@ def read_trials(store: Store, run: Run, table: pa.Table, concepts: Concepts) -> 
     return query_trials(table, run, VariantLabels.read(store, asks, name, concepts))
 
 
-def item_trials(table: pa.Table, store: Store, items: VariantLabels) -> Trials:
+def item_trials(table: pa.Table, store: AnySets, items: VariantLabels) -> Trials:
     """The items of a gallery variant of captions whose image asks in the table (one row an image)."""
     asked = set(table["query_image_id"].to_pylist())
     image_ids = store.load("images", ORIGINAL, complete=False).ids

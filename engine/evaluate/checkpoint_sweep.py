@@ -256,7 +256,7 @@ class CheckpointSweep:
         run = execute(search, variant, outcomes_of(file), self.resampling, ranked, size)
         results = Results(
             provenance=provenance(
-                search.store,
+                [search.store],
                 [
                     *set_records([search.store], [variant]),
                     *([search.distractors.record()] if search.distractors is not None and size else []),

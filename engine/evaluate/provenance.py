@@ -11,7 +11,7 @@ from engine.evaluate.indexed import AnySets, IndexedSets
 from engine.evaluate.results import Provenance, SetRecord, join_words
 from engine.evaluate.sets import sets_of
 from engine.packages import package_versions
-from engine.path_text import storable
+from engine.path_text import path_text, storable
 from engine.store.reader import SetInfo
 
 SEED = re.compile(r"(?:^|:)seed=(\d+)(?=:|$)")
@@ -45,8 +45,18 @@ def set_record(info: SetInfo, prefix: str = "") -> SetRecord:
     )
 
 
+def store_files(stores: Iterable[AnySets]) -> tuple[str, ...]:
+    """Where the sets lie: absolute paths of stores and of an index' galleries, each once."""
+    found = [
+        path
+        for one in stores
+        for path in ((one.path, one.gallery.path) if isinstance(one, IndexedSets) else (one.path,))
+    ]
+    return tuple(dict.fromkeys(path_text(path.absolute()) for path in found))
+
+
 def provenance(
-    store: AnySets,
+    searched: Sequence[AnySets],
     sets: Iterable[SetRecord],
     *,
     checkpoint: str,
@@ -57,10 +67,11 @@ def provenance(
 ) -> Provenance:
     """The provenance of results from a store, made now.
 
-    `sets` are all that took part, `searched_by` names and devices of backends.
+    `searched` are its sets in every direction, `sets` what took part of them, `searched_by` names and devices
+    of backends.
     """
-    header = store.header
-    searched = sorted(searched_by)
+    header = searched[0].header
+    backends = sorted(searched_by)
     return Provenance(
         checkpoint=checkpoint,
         command=tuple(command),
@@ -73,8 +84,9 @@ def provenance(
         corpus_fingerprint=header.corpus_fingerprint,
         normalisation=header.normalisation,
         sets=tuple(sets),
+        stores=store_files(searched),
         versions=package_versions(),
-        backend=join_words(name for name, _ in searched),
-        search_device=join_words(device for _, device in searched),
+        backend=join_words(name for name, _ in backends),
+        search_device=join_words(device for _, device in backends),
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )

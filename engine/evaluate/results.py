@@ -56,7 +56,8 @@ class Provenance(Record):
 
     `checkpoint` is the name shown in tables. `config` holds the options of the evaluation, `seeds` those of
     the variants (and of the run, as "run"), `versions` the packages', `backend` and `search_device` what
-    searched; what encoded is in each set's `made`. `created` is ISO 8601, UTC.
+    searched; what encoded is in each set's `made`. `stores` are the absolute paths of the store and, in an
+    index, of its galleries. `created` is ISO 8601, UTC.
     """
 
     checkpoint: str
@@ -70,6 +71,7 @@ class Provenance(Record):
     corpus_fingerprint: str
     normalisation: str
     sets: tuple[SetRecord, ...]
+    stores: tuple[str, ...] = ()
     versions: dict[str, str]
     backend: str
     search_device: str
@@ -186,6 +188,7 @@ def merge_results(parts: Sequence[Results]) -> Results:
     seeds = {name: seed for part in parts for name, seed in part.provenance.seeds.items()}
     together = {
         "sets": tuple(sets.values()),
+        "stores": tuple(dict.fromkeys(file for part in parts for file in part.provenance.stores)),
         "seeds": seeds,
         "backend": join_words(part.provenance.backend for part in parts),
         "search_device": join_words(part.provenance.search_device for part in parts),

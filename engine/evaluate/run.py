@@ -156,7 +156,7 @@ def evaluate_store(
     name = checkpoint or shown_name(store, rerank)
     return Results(
         provenance=provenance(
-            store,
+            [store, *searched.values()],
             [*set_records(searched.values(), [run.variant for run in runs]), *records],
             checkpoint=name if against is None else against.use(store).label(name),
             command=command,

@@ -19,6 +19,7 @@ from engine.evaluate.attribution import (
 )
 from engine.evaluate.changes import DIMENSIONS, NUMERIC
 from engine.evaluate.collection import FoundRun
+from engine.evaluate.indexed import AnySets
 from engine.evaluate.results import Direction
 from engine.evaluate.sample import Values
 from engine.evaluate.sets import variant_sets
@@ -156,7 +157,7 @@ def by_variant(found: Sequence[FoundRun]) -> dict[tuple[Direction, str], list[Fo
 
 
 def attribute(
-    runs: Sequence[FoundRun], store: Store, dimensions: Sequence[str], least: int
+    runs: Sequence[FoundRun], store: AnySets, dimensions: Sequence[str], least: int
 ) -> VariantAttribution:
     """All checkpoints' runs of one variant."""
     trials: list[Trials] = []

@@ -14,10 +14,11 @@ from engine.errors import InputError
 from engine.evaluate.attribution import lost_queries
 from engine.evaluate.changes import replacements
 from engine.evaluate.collection import FoundRun
+from engine.evaluate.indexed import AnySets
 from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, Run
 from engine.evaluate.sample import Values
 from engine.report.html.sources import Sources
-from engine.store.reader import EmbeddingSet, Store
+from engine.store.reader import EmbeddingSet
 from engine.store.schema import ORIGINAL
 from engine.variants.concepts import default_concepts
 from engine.variants.variant import Modality
@@ -85,7 +86,7 @@ class Failures:
 class Texts:
     """The items of a store by id, read when first asked for."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: AnySets) -> None:
         self.store = store
         self._sets: dict[tuple[Modality, str], tuple[EmbeddingSet, dict[str, int]]] = {}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -17,11 +17,14 @@ from typing import Any
 from engine.corpus.images import check_image_folder
 from engine.errors import InputError
 from engine.evaluate.collection import FoundRun
-from engine.evaluate.names import safe_name
+from engine.evaluate.indexed import AnySets, IndexedSets
+from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction
 from engine.evaluate.sets import variant_sets
 from engine.report.attribution import check_store
 from engine.store.reader import SetInfo, Store, open_store
 from engine.store.same_items import key_with
+from engine.store.schema import ORIGINAL
+from engine.variants.variant import Modality
 
 NAME_STORE = "name it with --store"
 NAME_IMAGES = "name it with --images"
@@ -38,10 +41,11 @@ class Sources:
     images: Path | None
     missing: tuple[str, ...]
     _opened: ExitStack
+    _joined: dict[tuple[Path, Path, Direction], IndexedSets] = field(default_factory=dict)
 
     @classmethod
     def find(cls, found: Sequence[FoundRun], stores: Sequence[Path], images: Path | None) -> Sources:
-        """Open the named stores, or else those that a sweep recorded, and find the folder of images.
+        """Open the named stores, or else those that the results record, and find the folder of images.
 
         Raises `InputError` for a named store that cannot be read or is of another corpus, and for a named
         folder that is none.
@@ -59,7 +63,7 @@ class Sources:
                     check_store(found, store)
                     opened.append(store)
                 except InputError as error:
-                    missing.append(f"Recorded store: {error}")
+                    missing.append(f"Recorded store: {error}; {NAME_STORE}")
             if not opened and not missing:
                 missing.append(
                     f"These results record no store; {NAME_STORE} to see captions and attributions."
@@ -76,11 +80,30 @@ class Sources:
     ) -> None:
         self._opened.close()
 
-    def store_of(self, one: FoundRun) -> Store | None:
-        """A store with the items of the run's variant: that of its encoder, else any; None for no variant."""
+    def store_of(self, one: FoundRun) -> AnySets | None:
+        """A store with the items of the run's variant: that of its encoder, else any; None for no variant.
+
+        In an index what the store lacks is that of a store with the other originals.
+        """
         made_from = (store for store in self.stores if is_made_from(store, one))
         others = (store for store in self.stores if holds_items(store, one))
-        return next(chain(made_from, others), None)
+        store = next(chain(made_from, others), None)
+        if store is None or one.run.index is None:
+            return store
+        gallery = GALLERY_MODALITY[one.run.direction]
+        asking = QUERY_MODALITY[one.run.direction]
+        missing = asking if one.run.side == "gallery" else gallery
+        other = next((one for one in self.stores if has_originals(one, missing)), None)
+        if other is None:
+            return store
+        queries, galleries = (other, store) if one.run.side == "gallery" else (store, other)
+        key = queries.path, galleries.path, one.run.direction
+        return self._joined.setdefault(key, IndexedSets(queries, galleries, one.run.direction, one.run.index))
+
+
+def has_originals(store: Store, modality: Modality) -> bool:
+    """Whether a store has the originals of a modality."""
+    return any((info.modality, info.name) == (modality, ORIGINAL) for info in store.sets)
 
 
 def is_made_from(store: Store, one: FoundRun) -> bool:
@@ -112,23 +135,8 @@ def is_key_of(content_key: str, one: FoundRun) -> bool:
 
 
 def recorded_stores(found: Sequence[FoundRun]) -> list[Path]:
-    """Where the run files of sweeps say that the checkpoints' stores lie."""
-    paths = [
-        Path(folder) / f"{safe_name(store_name(one))}.h5"
-        for one in found
-        if isinstance(folder := one.provenance.config.get("stores"), str)
-    ]
-    return list(dict.fromkeys(paths))
-
-
-def store_name(one: FoundRun) -> str:
-    """What the run file says that the checkpoint's store is called: reranked, in an index or neither, it has
-    the same one."""
-    name = one.checkpoint if one.run.index is None else one.checkpoint.removesuffix(one.run.index.label(""))
-    entries = one.provenance.config.get("checkpoints")
-    named = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    stores = (entry.get("store") for entry in named if entry.get("name") == name)
-    return next((store for store in stores if isinstance(store, str)), name)
+    """Where the results say that their stores lie."""
+    return [Path(file) for file in dict.fromkeys(file for one in found for file in one.provenance.stores)]
 
 
 def recorded_images(found: Sequence[FoundRun], missing: list[str]) -> Path | None:

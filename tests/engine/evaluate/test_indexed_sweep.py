@@ -9,9 +9,14 @@ import pytest
 
 from engine.cli.main import run
 from engine.errors import InputError
+from engine.evaluate.collection import collect_runs
+from engine.evaluate.indexed import IndexedSets
 from engine.evaluate.results import read_results
 from engine.evaluate.run_file import load_run_file
 from engine.evaluate.sweep import Sweep, SweepError, run_sweep
+from engine.report.attribution import attribute
+from engine.report.html.failures import find_failures
+from engine.report.html.sources import Sources
 from engine.store.fixed_index import build_index
 from engine.store.reader import open_store
 
@@ -85,6 +90,29 @@ def test_a_finished_sweep_against_an_index_does_nothing_again(
     assert "late t2i: 2 of 2 runs are finished" in capsys.readouterr().err
     assert run(["sweep", str(file), "--dry-run"]) == 0
     assert "2 of 2 runs finished" in capsys.readouterr().out
+
+
+def test_the_report_finds_queries_and_galleries_where_the_results_say(swept: Path) -> None:
+    run_sweep(load_run_file(edit(swept, "space: shared", directions="[i2t, t2i]")))
+    found = collect_runs([swept / "found"])
+    attacked = [one for one in found if one.run.variant is not None]
+    gallery = swept / "frozen" / "gallery.h5"
+    with Sources.find(found, (), swept / "pictures") as sources:
+        stores = {one.path for one in sources.stores}
+        assert stores == {gallery, swept / "queries" / "early.h5", swept / "queries" / "late.h5"}
+        for one in attacked:
+            store = sources.store_of(one)
+            assert isinstance(store, IndexedSets)
+            assert store.gallery.path == gallery
+            for modality in ("captions", "images"):
+                store.load(modality, "original")
+        failures = find_failures(found, sources, 3)
+        assert failures.missing == ()
+        assert failures.runs == len(attacked) == 4
+        assert all(one.truth.text or one.truth.image for one in failures.shown)
+        stores = [(one, sources.store_of(one)) for one in attacked]
+        trials = [attribute([one], store, (), 1).everything.trials for one, store in stores if store]
+    assert min(trials) > 0
 
 
 def test_results_in_another_index_are_refused_and_redone_by_force(swept: Path) -> None:

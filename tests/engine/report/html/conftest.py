@@ -188,7 +188,7 @@ def write_study(
                 resampling=Resampling(resamples, 0),
                 distractors=DistractorChoice(distractors),
             )
-        config = {"stores": str(folder / "stores"), "corpus": {"images": str(study.images)}}
+        config = {"corpus": {"images": str(study.images)}}
         provenance = found.provenance.model_copy(update={"config": {**found.provenance.config, **config}})
         write_results(found.model_copy(update={"provenance": provenance}), out / "results.json")
     return study
