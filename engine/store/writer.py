@@ -66,7 +66,7 @@ def open_writer(
     another content key (it says which part differs), when the file is damaged or no store, when another
     process writes it, or when there is no room. With `force` such a set is replaced, and a file that cannot
     be continued at all is replaced whole (see `engine.store.place` for what never is); other sets are kept.
-    A store with no declared space gets that of the header, one that has keeps it where the header declares
+    A store with no declared space gets that of the header; one that has differs from a header that declares
     none. A link is followed. Nothing changes on the disk when it raises.
     """
     path = check_store_place(Path(path))
@@ -172,8 +172,13 @@ def header_difference(there: StoreHeader, wanted: StoreHeader) -> str | None:
     for part in ("dim", "dtype"):
         if getattr(there, part) != getattr(wanted, part):
             return f"has {part} {getattr(there, part)}, not {getattr(wanted, part)}"
-    if there.space and wanted.space and there.space != wanted.space:
-        return f"is of the space {there.space!r}, not {wanted.space!r}"
+    if there.space and there.space != wanted.space:
+        now = (
+            f"not {wanted.space!r}"
+            if wanted.space
+            else "none is declared now (--space, `space:` in a run file)"
+        )
+        return f"is of the space {there.space!r}, {now}"
     return None
 
 

@@ -146,6 +146,19 @@ def test_another_space_fails_the_checkpoint_or_is_said(
         assert json.loads(file.read_text())["runs"][0]["index"]["space_mismatch"] is True
 
 
+def test_a_store_keeps_no_space_that_the_run_file_no_longer_declares(
+    swept: Path, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_sweep(load_run_file(edit(swept, "space: shared")))
+    encoded.update(images=0, texts=0)
+    assert run(["sweep", str(edit(swept, "allow_space_mismatch: true"))]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert (
+        "late.h5 is of the space 'shared', none is declared now (--space, `space:` in a run file); " in error
+    )
+    assert encoded == {"images": 0, "texts": 0}
+
+
 @pytest.mark.parametrize(
     ("built", "more", "message"),
     [

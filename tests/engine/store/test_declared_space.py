@@ -35,25 +35,29 @@ def test_a_space_that_was_changed_in_the_file_is_damage(tmp_path, small, unit_ro
         open_store(tmp_path / "a.h5")
 
 
-def test_a_store_without_a_space_gets_it_and_keeps_it(tmp_path, small, unit_rows):
+def test_a_store_without_a_space_gets_it(tmp_path, small, unit_rows):
     path = tmp_path / "a.h5"
     write(path, small, unit_rows)
     with open_store(path) as store:
         created = store.header.created
     write(path, small, unit_rows, space="b32")
-    write(path, small, unit_rows)
     with open_store(path) as store:
         assert (store.header.space, store.header.created) == ("b32", created)
         np.testing.assert_array_equal(store.load("images", "original").rows.read(0, 7), unit_rows(7))
 
 
-def test_another_space_is_refused_and_nothing_changes(tmp_path, small, unit_rows):
+@pytest.mark.parametrize(("space", "words"), [("b16", "not 'b16'"), ("", r"none is declared now \(--space,")])
+def test_another_space_or_none_is_refused_and_nothing_changes(tmp_path, small, unit_rows, space, words):
     path = tmp_path / "a.h5"
     write(path, small, unit_rows, space="b32")
     before = path.read_bytes()
-    with pytest.raises(InputError, match=r"a\.h5 is of the space 'b32', not 'b16'; .*--force replaces"):
-        write(path, small, unit_rows, space="b16")
+    with pytest.raises(InputError, match=rf"a\.h5 is of the space 'b32', {words}.*--force replaces"):
+        write(path, small, unit_rows, space=space)
     assert path.read_bytes() == before
+    with open_writer(path, small.with_header(space=space), [small.images], force=True) as writer:
+        assert len(writer.pending("images", "original")) == 7
+    with open_store(path) as store:
+        assert store.header.space == space
 
 
 @pytest.mark.parametrize("name", [" b32", "b\n32", "x" * 256])
