@@ -104,6 +104,8 @@ class Scan:
 
     def __init__(self, queries: Queries, items: Items) -> None:
         self._queries, self._items = queries, items
+        # no row has a score of two variants' items with each other
+        assert ORIGINAL in (queries.items.name, items.name)
         self._asked = queries.items.row[queries.number]  # rows of the queries in their set
         self.size = len(queries) * len(items)
 
@@ -153,8 +155,13 @@ class Scan:
 
     @property
     def _asks_by_row(self) -> bool:
-        """Whether a query's scores are a row: captions that ask for the original images."""
-        return self._items.modality == "images" and self._items.name == ORIGINAL
+        """Whether a query's scores are its own row: it asks for originals, and is itself no original image.
+
+        The rows of a set hold its scores with the originals of the other modality; the original images alone
+        have none, theirs are in the rows of the captions.
+        """
+        asking = self._queries.items
+        return self._items.name == ORIGINAL and (asking.modality, asking.name) != ("images", ORIGINAL)
 
     def _item_blocks(self) -> Iterator[tuple[int, int]]:
         step = max(1, BLOCK_SCORES // self._width(self._items, self._asked))
@@ -165,7 +172,7 @@ class Scan:
         return self._rows_of_queries() if self._asks_by_row else self._rows_of_items()
 
     def _rows_of_queries(self) -> Iterator[Tile]:
-        """Captions ask, and their rows hold the scores of all images."""
+        """The queries' rows hold their scores with all originals."""
         width = self._width(self._queries.items, self._items.row)
         for start, stop in self._queries.blocks(max(1, BLOCK_SCORES // width)):
             scores = self._queries.read(start, stop)[:, self._items.row]

@@ -36,7 +36,7 @@ STEPS = np.linspace(-1, 1, 7, dtype=np.float32)  # few values, so that scores ti
 
 @dataclass(frozen=True)
 class Pairs:
-    """Scores [captions, images] of originals and of two caption variants, [fakes, captions] of images."""
+    """Scores [captions, images] of originals and of two caption variants, [items, captions] of images."""
 
     owner: list[int]
     original: Scores
@@ -45,6 +45,8 @@ class Pairs:
     typos: Scores
     mix: Scores
     mix_source: list[int]
+    occluded: Scores
+    occluded_source: list[int]
 
 
 @st.composite
@@ -54,6 +56,8 @@ def pairs(draw: st.DrawFn) -> Pairs:
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     words = draw(st.lists(st.integers(0, len(owner) - 1), min_size=1, max_size=6))
     mix = draw(st.lists(st.integers(0, images - 1), min_size=1, max_size=6))
+    asking = st.sampled_from(sorted(set(owner)))
+    occluded = draw(st.sets(asking, min_size=1).map(sorted))  # of some images there may be none
     return Pairs(
         owner,
         rng.choice(STEPS, (len(owner), images)),
@@ -62,6 +66,8 @@ def pairs(draw: st.DrawFn) -> Pairs:
         rng.choice(STEPS, (len(owner), images)),
         rng.choice(STEPS, (len(mix), len(owner))),
         mix,
+        rng.choice(STEPS, (len(occluded), len(owner))),
+        occluded,
     )
 
 
@@ -99,8 +105,10 @@ def write(world: Pairs, path: Path) -> Path:
         variant("words", "gallery", "captions", world.words_source),
         variant("typos", "query", "captions", list(range(captions))),
         variant("mix", "gallery", "images", world.mix_source, captions),
+        variant("occlude", "query", "images", world.occluded_source, captions),
     ]
-    tables = [np.empty((images, 0), np.float32), world.original, world.words, world.typos, world.mix]
+    nothing = np.empty((images, 0), np.float32)
+    tables = [nothing, world.original, world.words, world.typos, world.mix, world.occluded]
     with open_writer(path, header, plans) as writer:
         for plan, table in zip(plans, tables, strict=True):
             writer.write(plan.modality, plan.name, np.arange(plan.rows), table)
@@ -151,14 +159,13 @@ def expected_rows(world: Pairs, direction: str, variant: str | None, policy: Any
     captions, images = world.original.shape
     found = []
     if direction == "i2t":
-        extra, source = (world.words, world.words_source) if variant else (world.words[:0], [])
+        extra, source = (world.words, world.words_source) if variant == "words" else (world.words[:0], [])
         owners = [*world.owner, *(world.owner[s] for s in source)]
         fakes = [False] * captions + [True] * len(source)
-        table = np.concatenate([world.original, extra])
-        for image in range(images):
-            if image in world.owner:
-                names = [f"caption {i}" for i in range(captions)] + [f"words {i}" for i in range(len(source))]
-                found.append(oracle(table[:, image].tolist(), owners, fakes, names, image, policy))
+        names = [f"caption {i}" for i in range(captions)] + [f"words {i}" for i in range(len(source))]
+        for image, asked in asking_images(world, variant):
+            scores = [*asked.tolist(), *extra[:, image].tolist()]
+            found.append(oracle(scores, owners, fakes, names, image, policy))
         return found
     asked = world.typos if variant == "typos" else world.original
     extra, source = (world.mix, world.mix_source) if variant == "mix" else (world.mix[:0], [])
@@ -170,6 +177,13 @@ def expected_rows(world: Pairs, direction: str, variant: str | None, policy: Any
     return found
 
 
+def asking_images(world: Pairs, variant: str | None) -> list[tuple[int, Scores]]:
+    """The images that ask, or their occluded forms, each with its scores with the original captions."""
+    if variant == "occlude":
+        return list(zip(world.occluded_source, world.occluded, strict=True))
+    return [(image, world.original[:, image]) for image in sorted(set(world.owner))]
+
+
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 @settings(max_examples=30, deadline=None)
 @given(world=pairs(), block=st.sampled_from([1, 3, 7, 1 << 20]))
@@ -179,7 +193,7 @@ def test_blocks_give_what_the_full_matrix_gives(
     path = write(world, tmp_path_factory.mktemp("scores") / "s.h5")
     with pytest.MonkeyPatch.context() as patch, open_store(path) as store:
         patch.setattr(matrix, "BLOCK_SCORES", block)
-        for direction, variants in (("i2t", (None, "words")), ("t2i", (None, "mix", "typos"))):
+        for direction, variants in (("i2t", (None, "words", "occlude")), ("t2i", (None, "mix", "typos"))):
             search = DirectionSearch(store, direction, policy)  # type: ignore[arg-type]
             for variant in variants:
                 result, table = search.run(variant, Stopwatch())
@@ -195,8 +209,9 @@ def test_blocks_give_what_the_full_matrix_gives(
 def plain(seed: int = 0) -> Pairs:
     rng = np.random.default_rng(seed)
     owner = [i // 2 for i in range(8)]
-    tables = [rng.random(shape, dtype=np.float32) for shape in ((8, 4), (8, 4), (8, 4), (4, 8))]
-    return Pairs(owner, tables[0], tables[1], list(range(8)), tables[2], tables[3], list(range(4)))
+    tables = [rng.random(shape, dtype=np.float32) for shape in ((8, 4), (8, 4), (8, 4), (4, 8), (4, 8))]
+    numbers, images = list(range(8)), list(range(4))
+    return Pairs(owner, tables[0], tables[1], numbers, tables[2], tables[3], images, tables[4], images)
 
 
 @settings(max_examples=30, deadline=None)
@@ -208,7 +223,7 @@ def test_lists_are_the_rows_in_order_of_their_scores(
     with pytest.MonkeyPatch.context() as patch, open_store(path) as store:
         patch.setattr(matrix, "BLOCK_SCORES", block)
         patch.setattr(ranking, "MOST_CELLS", block)
-        for direction, variants in (("i2t", (None, "words")), ("t2i", (None, "mix", "typos"))):
+        for direction, variants in (("i2t", (None, "words", "occlude")), ("t2i", (None, "mix", "typos"))):
             for variant in variants:
                 ranker = Ranker.of(DirectionSearch(store, direction), variant)  # type: ignore[arg-type]
                 full = full_rows(world, direction, variant)
@@ -219,11 +234,11 @@ def test_lists_are_the_rows_in_order_of_their_scores(
 def full_rows(world: Pairs, direction: str, variant: str | None) -> Scores:
     """The scores of every query with its whole gallery."""
     if direction == "i2t":
-        asks = [image for image in range(world.original.shape[1]) if image in world.owner]
-        extra = world.words if variant else world.words[:0]
-        return np.concatenate([world.original, extra]).T[asks]
-    asked = world.typos if variant == "typos" else world.original
-    return np.concatenate([asked, (world.mix if variant == "mix" else world.mix[:0]).T], axis=1)
+        asked = asking_images(world, variant)
+        extra = world.words if variant == "words" else world.words[:0]
+        return np.stack([np.concatenate([scores, extra[:, image]]) for image, scores in asked])
+    asking = world.typos if variant == "typos" else world.original
+    return np.concatenate([asking, (world.mix if variant == "mix" else world.mix[:0]).T], axis=1)
 
 
 def test_set_recall_is_that_of_the_full_matrix_and_dcg_needs_cosines(tmp_path: Path) -> None:
