@@ -64,7 +64,7 @@ def variant_options(command: _Command) -> _Command:
             default=0,
             show_default=True,
             type=click.IntRange(min=0),
-            help="Of the variants that draw and name no seed.",
+            help="Of what is drawn and names no seed of its own.",
         ),
     )
     return _with(options, command)

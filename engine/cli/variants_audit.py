@@ -82,7 +82,7 @@ def command(
     made = variants_of(specs, encoders, needed=False)
     corpus = _corpus(corpus_file, specs, reader, split, normalisation)
     sizes = None if image_folder is None else image_sizes(corpus, image_folder, made)
-    report = _audit(corpus, made, sizes, encoders)
+    report = _audit(corpus, made, sizes, encoders, seed)
     if not json_only:
         print_report(report, table_console())
     if json_only:
@@ -110,6 +110,7 @@ def _audit(
     variants: Sequence[Variant],
     sizes: Sequence[tuple[int, int]] | None,
     encoders: Influence | None,
+    seed: int,
 ) -> AuditReport:
     from engine.report.audit import AuditReport
     from engine.report.console import ConsoleProgress
@@ -129,7 +130,7 @@ def _audit(
                 images.append(audit_images(variant, items, corpus, sizes))
             advance(len(items.items))
     missing = f"WordNet is not installed; {WAYS}" if wordnet is None and captions else None
-    agreement = None if encoders is None else influence_agreement(corpus, encoders)
+    agreement = None if encoders is None else influence_agreement(corpus, encoders, seed)
     return AuditReport(corpus, captions, images, missing, agreement)
 
 

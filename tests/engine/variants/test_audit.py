@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +24,7 @@ from engine.variants.audit.meaning import audit_meaning, is_near_synonym, is_wid
 from engine.variants.audit.surface import CUES, audit_surface, cue_table, told_apart
 from engine.variants.registry import make_variant
 from engine.variants.variant import VariantItem, VariantItems
+from engine.variants.word_choice import drawn_order
 from engine.variants.wordnet import open_wordnet
 
 
@@ -260,7 +262,10 @@ def test_the_command_prints_a_table_and_writes_everything(
 
 
 def test_encoders_agreement_is_measured(
-    corpus: Path, make_tiny_model: object, capsys: pytest.CaptureFixture[str]
+    corpus: Path,
+    make_tiny_model: object,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     models = [f"open_clip:local-dir:{make_tiny_model(f'm{n}', seed=n)}" for n in range(2)]  # type: ignore[operator]
     command = ["variants", "audit", "--corpus", str(corpus), "--variant", "same_concept:choice=low_ei"]
@@ -270,8 +275,16 @@ def test_encoders_agreement_is_measured(
     assert chosen["encoders"] == all_captions["encoders"] == 2
     assert sum(all_captions["counts"]) == 6
     assert sum(all_captions["shares"]) == pytest.approx(1)
-    assert run([*command, "--influence", ",".join(models)]) == 0
+    drawn: list[int] = []
+
+    def draw(seed: int, caption_id: str, count: int) -> Sequence[int]:
+        drawn.append(seed)
+        return drawn_order(seed, caption_id, count)
+
+    monkeypatch.setattr("engine.variants.agreement.drawn_order", draw)
+    assert run([*command, "--influence", ",".join(models), "--seed", "7"]) == 0
     assert "1 of 2 agree" in capsys.readouterr().out
+    assert drawn == [7] * 12  # a caption
 
 
 @pytest.mark.parametrize(
