@@ -142,7 +142,7 @@ def test_a_terminal_sees_the_same_facts(
     printed = capsys.readouterr()
     assert "\x1b" in printed.out
     assert "gone[red].png" in printed.out
-    assert "7/7" in printed.err
+    assert "7 of 7 images" in printed.err
 
 
 def test_a_file_cannot_write_to_the_terminal_with_its_names(

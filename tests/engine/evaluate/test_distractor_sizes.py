@@ -325,7 +325,7 @@ def test_ctrl_c_ends_the_search_and_leaves_nothing(crowded: Path, tmp_path: Path
     assert child.stdout is not None
     assert child.stdout.readline() == "rows\n"
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=240)
     assert child.returncode == 130, err
     assert out.splitlines()[-1] == "threads []"
     assert "interrupted; nothing is half-written" in err.splitlines()[-1]
