@@ -92,7 +92,7 @@ class Substitution(CaptionPolicy):
         taken = {same_form(caption.text) for caption in corpus.captions} if self.mode == DEFAULT else set()
         items: list[VariantItem] = []
         left_out: dict[int, str] = {}
-        for row, (caption, preference) in enumerate(zip(corpus.captions, preferred, strict=True)):
+        for row, (caption, preference) in enumerate(zip(corpus.captions, preferred.captions, strict=True)):
             outcome = self._replace(caption, preference.order, policy, taken)
             if isinstance(outcome, str):
                 left_out[row] = outcome
@@ -100,7 +100,7 @@ class Substitution(CaptionPolicy):
             change = {**outcome.change, **groups.record, "word_choice": chooser.name, **preference.record}
             unchanged = change.get("unchanged") is not None
             items.append(VariantItem(f"{caption.id}@{name}", row, outcome.text, not unchanged, change))
-        made_with = {**groups.record, **policy.record, **chooser.record}
+        made_with = {**groups.record, **policy.record, **preferred.record}
         return require_change(name, VariantItems(tuple(items), left_out, made_with))
 
     def _replace(

@@ -47,6 +47,14 @@ class Preference:
     record: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Preferences:
+    """One preference a caption, in order, and a JSON-ready record of what all share, such as encoders."""
+
+    captions: Sequence[Preference]
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
 class WordChooser(Protocol):
     """Puts the candidate words of captions in order of preference; the first that can be replaced is."""
 
@@ -54,17 +62,14 @@ class WordChooser(Protocol):
     def name(self) -> Choice:
         """What the change record calls it."""
 
-    @property
-    def record(self) -> Mapping[str, Any]:
-        """What all captions of the last `prefer` share, such as the encoders; JSON-ready."""
-
     def prefer(
         self, captions: Sequence[tuple[str, str]], candidates: Sequence[Sequence[Noun]], seed: int
-    ) -> Sequence[Preference]:
+    ) -> Preferences:
         """For every caption (id, text) its candidates, the preferred one first.
 
-        All captions come at once, so that a chooser which needs an encoder can batch. The outcome for a
-        caption depends on (seed, id) and its text only.
+        All captions come at once, so that a chooser which needs an encoder can batch. The outcome depends on
+        (seed, id), the text and its candidates; with an encoder also on the other texts, which can move its
+        last bits: influences are rounded far above that, yet one may lie at the edge of a rounding.
         """
 
 
@@ -72,16 +77,18 @@ class RandomWord:
     """Every order of a caption's candidates is as likely; the same for every policy with one seed."""
 
     name: ClassVar[Choice] = RANDOM
-    record: ClassVar[Mapping[str, Any]] = {}
 
     def prefer(
         self, captions: Sequence[tuple[str, str]], candidates: Sequence[Sequence[Noun]], seed: int
-    ) -> Sequence[Preference]:
+    ) -> Preferences:
         """See `WordChooser.prefer`."""
-        return [
-            Preference([nouns[i] for i in item_rng(seed, caption_id, "word").permutation(len(nouns))])
+        orders = [
+            item_rng(seed, caption_id, "word").permutation(len(nouns))
             for (caption_id, _), nouns in zip(captions, candidates, strict=True)
         ]
+        return Preferences(
+            [Preference([nouns[i] for i in order]) for nouns, order in zip(candidates, orders, strict=True)]
+        )
 
 
 class InfluentialWord:
@@ -95,23 +102,25 @@ class InfluentialWord:
 
     def __init__(self, choice: Choice, influence: Influence) -> None:
         self.name = choice
-        self.record: Mapping[str, Any] = {}
         self._influence = influence
-        self._voters: Sequence[str] = ()
 
     def prefer(
         self, captions: Sequence[tuple[str, str]], candidates: Sequence[Sequence[Noun]], seed: int
-    ) -> Sequence[Preference]:
+    ) -> Preferences:
         """See `WordChooser.prefer`. Raises `InputError` as `Influence.measure` does."""
         measured = self._influence.measure([text for _, text in captions], candidates)
-        self.record = {"influence": measured.record}
-        self._voters = [fingerprint[:SHOWN_DIGITS] for _, fingerprint in measured.encoders]
-        return [
-            self._preference(caption_id, nouns, scores, seed)
-            for (caption_id, _), nouns, scores in zip(captions, candidates, measured.scores, strict=True)
-        ]
+        voters = [fingerprint[:SHOWN_DIGITS] for _, fingerprint in measured.encoders]
+        return Preferences(
+            [
+                self._preference(caption_id, nouns, scores, voters, seed)
+                for (caption_id, _), nouns, scores in zip(captions, candidates, measured.scores, strict=True)
+            ],
+            {"influence": measured.record},
+        )
 
-    def _preference(self, caption_id: str, nouns: Sequence[Noun], scores: Scores, seed: int) -> Preference:
+    def _preference(
+        self, caption_id: str, nouns: Sequence[Noun], scores: Scores, voters: Sequence[str], seed: int
+    ) -> Preference:
         order, votes = rank_by_vote(
             scores if self.name == LOW_EI else -scores, drawn_order(seed, caption_id, len(nouns))
         )
@@ -119,7 +128,7 @@ class InfluentialWord:
             {"word": noun.text, "span": [noun.start, noun.end], "ei": ei.tolist(), "votes": votes[i]}
             for i, (noun, ei) in enumerate(zip(nouns, scores, strict=True))
         ]
-        return Preference([nouns[i] for i in order], {"encoders": self._voters, "candidates": words})
+        return Preference([nouns[i] for i in order], {"encoders": voters, "candidates": words})
 
 
 def drawn_order(seed: int, caption_id: str, count: int) -> Sequence[int]:

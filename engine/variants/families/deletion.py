@@ -42,7 +42,7 @@ class Deletion(CaptionPolicy):
         taken = {same_form(caption.text) for caption in corpus.captions}
         items: list[VariantItem] = []
         left_out: dict[int, str] = {}
-        for row, (caption, preference) in enumerate(zip(corpus.captions, preferred, strict=True)):
+        for row, (caption, preference) in enumerate(zip(corpus.captions, preferred.captions, strict=True)):
             word = first_deletable(caption.text, preference.order, taken)
             if isinstance(word, str):
                 left_out[row] = word
@@ -60,7 +60,7 @@ class Deletion(CaptionPolicy):
             }
             text = without_word(caption.text, word)
             items.append(VariantItem(f"{caption.id}@{name}", row, text, True, change))
-        made_with = {**groups.record, **chooser.record}
+        made_with = {**groups.record, **preferred.record}
         return require_change(name, VariantItems(tuple(items), left_out, made_with))
 
 

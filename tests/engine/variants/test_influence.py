@@ -157,7 +157,7 @@ def test_the_chosen_word_is_the_extreme_one_and_all_candidates_are_recorded(choi
     preferred = chooser.prefer(captions, [nouns[text] for text in TEXTS], 0)
     encoder = opened["bag:of-words"]
     several = 0
-    for text, preference in zip(TEXTS, preferred, strict=True):
+    for text, preference in zip(TEXTS, preferred.captions, strict=True):
         words = preference.record["candidates"]
         assert [word["span"] for word in words] == [[noun.start, noun.end] for noun in nouns[text]]
         values = [slow_influence(encoder, text, noun) for noun in nouns[text]]
@@ -168,7 +168,9 @@ def test_the_chosen_word_is_the_extreme_one_and_all_candidates_are_recorded(choi
             assert nouns[text][values.index(best)] == preference.order[0]
             assert [word["votes"] for word in words] == [int(v == best) for v in values]
     assert several >= 3
-    assert chooser.record["influence"]["encoders"] == [
+    chooser.prefer(captions[:1], [nouns[TEXTS[0]]], 0)
+    assert preferred.record["influence"]["texts"] > len(TEXTS)  # of these captions, not of the later ones
+    assert preferred.record["influence"]["encoders"] == [
         {"model": encoder.spec, "fingerprint": encoder.fingerprint}
     ]
 
