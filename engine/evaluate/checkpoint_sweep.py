@@ -7,7 +7,9 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import cast
 
+from engine.encoders.encoder import Encoder
 from engine.encoders.scorer import PUBLISHED_SHORTLISTS, is_pair_scorer
 from engine.encoders.scorer_registry import open_model, open_reranker
 from engine.errors import InputError, naming
@@ -30,6 +32,7 @@ from engine.progress import Progress
 from engine.store.embed import EmbedReport
 from engine.store.fixed_index import open_index
 from engine.store.reader import Store, open_store
+from engine.store.schema import StoreHeader
 from engine.store.score_rows import fill_store
 from engine.store.writer import OtherStoreError
 from indexes.memory import MemoryLimit, parse_bytes
@@ -83,6 +86,8 @@ class CheckpointSweep:
             batch_size=options.batch_size,
             preprocess=self.checkpoint.preprocess,
         )
+        if not is_pair_scorer(model):
+            self.check_index(cast(Encoder, model))
         repositories = self.inputs.repositories(self.checkpoint)  # what was missing is downloaded by now
         inputs["hub"] = hub_state(repositories)
         with advising(self.store_path):
@@ -112,6 +117,23 @@ class CheckpointSweep:
         with open_store(self.store_path) as store:
             stamp = stamp_of(store, inputs, repositories, self.inputs.labels, measured)
         write_stamp(stamp, self.stamp_path)
+
+    def check_index(self, model: Encoder) -> None:
+        """Raise `InputError` before anything is embedded where no query of the model fits the index."""
+        options, corpus = self.run_file, self.inputs.corpus
+        if options.index is None:
+            return
+        header = StoreHeader(
+            encoder_spec=model.spec,
+            encoder_fingerprint=model.fingerprint,
+            dim=model.dim,
+            corpus_name=corpus.name,
+            corpus_fingerprint=corpus.fingerprint,
+            normalisation=corpus.normalisation,
+            space=options.space or "",
+        )
+        with open_index(options.index) as index:
+            Against(index, options.allow_space_mismatch).check_header(header, self.store_path)
 
     def run(self) -> Results:
         """Evaluate what is not finished, and gather all runs."""

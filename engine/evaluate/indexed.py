@@ -102,8 +102,13 @@ class Against:
     def check(self, queries: Store) -> None:
         """Raise `InputError` unless these queries may be searched in the index."""
         check_embeddings(queries)
-        there, asks = self.index.gallery.header, queries.header
-        where = f"{queries.path} against the index {self.index.path}"
+        self.check_header(queries.header, queries.path)
+
+    def check_header(self, asks: StoreHeader, place: object) -> None:
+        """Raise `InputError` unless queries of this header may be searched in the index; `place` names
+        them."""
+        there = self.index.gallery.header
+        where = f"{place} against the index {self.index.path}"
         if there.corpus_fingerprint != asks.corpus_fingerprint:
             raise self.other_corpus(where, corpus_words(asks))
         if there.dim != asks.dim:
@@ -112,11 +117,7 @@ class Against:
                 "expected queries of the space that the index is of"
             )
         if not self.allow_space_mismatch and not in_one_space(there, asks):
-            raise InputError(
-                f"{where}: the index is of the space {space_words(there.space_id)}, the queries of "
-                f"{space_words(asks.space_id)}; declare one space (embed --space, index build --space), or "
-                "--allow-space-mismatch searches all the same, and every result says so"
-            )
+            raise self.other_space(where, asks.space_id)
 
     def check_gallery(self, direction: Direction) -> None:
         """Raise `InputError` when the index has no gallery of a direction."""
@@ -124,13 +125,17 @@ class Against:
         check_holds(self.index.gallery, self.index.path, modality, direction, "build an index that has it")
 
     def check_plan(
-        self, corpus: Corpus, directions: Sequence[Direction], variants: Sequence[Variant]
+        self, corpus: Corpus, directions: Sequence[Direction], variants: Sequence[Variant], space: str
     ) -> None:
         """Raise `InputError` for what can be known before any embedding to be wrong with searches in the
-        index: another corpus, a direction or a gallery variant that it does not have."""
+        index: another corpus, a direction or a gallery variant that it does not have, another declared space
+        (`space`: that of the queries, "" where none is declared)."""
         if corpus.fingerprint != self.index.record.corpus_fingerprint:
             words = f"{corpus.name} ({corpus.fingerprint[:SHORT]}, text {corpus.normalisation})"
             raise self.other_corpus(f"the index {self.index.path}", words)
+        declared = self.index.gallery.header.space
+        if space and declared and space != declared and not self.allow_space_mismatch:
+            raise self.other_space(f"the index {self.index.path}", space)
         for direction in directions:
             self.check_gallery(direction)
         labels = {info.label for info in self.index.gallery.sets}
@@ -147,6 +152,15 @@ class Against:
         return InputError(
             f"{where}: the index is of the corpus {corpus_words(self.index.gallery.header)}, the queries of "
             f"{words}; build an index of the same corpus and text"
+        )
+
+    def other_space(self, where: str, space: str) -> InputError:
+        """The error for queries of another space."""
+        return InputError(
+            f"{where}: the index is of the space {space_words(self.index.gallery.header.space_id)}, the "
+            f"queries of {space_words(space)}; declare one space (--space of embed and of index build, "
+            "`space:` in a run file), or --allow-space-mismatch (in a run file `allow_space_mismatch: true`) "
+            "searches all the same, and every result says so"
         )
 
     def use(self, queries: Store) -> IndexUse:

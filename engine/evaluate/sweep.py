@@ -157,7 +157,9 @@ class Sweep:
             open_store(options.relevance).close()
         if options.index is not None:
             with open_index(options.index) as index:
-                Against(index).check_plan(self.inputs.corpus, options.directions, self.inputs.variants)
+                Against(index, options.allow_space_mismatch).check_plan(
+                    self.inputs.corpus, options.directions, self.inputs.variants, options.space or ""
+                )
             reranked = next((one.name for one in self.checkpoints if one.checkpoint.rerank is not None), None)
             if reranked is not None:
                 raise InputError(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.cli.main import run
+from engine.encoders.scorer_registry import open_model
 from engine.errors import InputError
 from engine.evaluate.collection import collect_runs
 from engine.evaluate.indexed import IndexedSets
@@ -144,6 +146,54 @@ def test_another_space_fails_the_checkpoint_or_is_said(
     assert "late @ frozen (another" in " ".join(shown.split())
     for file in (swept / "found" / "late").glob("*.json"):
         assert json.loads(file.read_text())["runs"][0]["index"]["space_mismatch"] is True
+
+
+@pytest.mark.parametrize(
+    ("built", "more", "message"),
+    [
+        (
+            {"space": "shared"},
+            "space: other",
+            r"^the index .*frozen: the index is of the space 'shared', the",
+        ),
+        (
+            {"space": "shared"},
+            "ties: optimistic",
+            "late: .*late.h5 against .*: the index is of the space 'shared'",
+        ),
+        (
+            {},
+            "space: other",
+            "late: .*late.h5 against .*: the index is of the space '.{12}[.]{3}', the queries",
+        ),
+    ],
+)
+def test_another_space_is_found_before_anything_is_embedded(
+    folder: Path, encoded: dict[str, int], built: dict[str, str], more: str, message: str
+) -> None:
+    run_sweep(load_run_file(folder / "run.yaml"))
+    freeze(folder, **built)
+    encoded.update(images=0, texts=0)
+    file = edit(folder, more)
+    file.write_text(file.read_text().replace('  - {model: "fake:toy:1", name: early}\n', ""))
+    with pytest.raises((InputError, SweepError), match=message):
+        run_sweep(load_run_file(file))
+    assert encoded == {"images": 0, "texts": 0}
+    assert not list((folder / "queries").glob("*.h5"))
+
+
+def test_another_dimension_is_found_before_anything_is_embedded(
+    swept: Path, encoded: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wider(spec: str, **options: Any) -> Any:
+        model: Any = open_model(spec, **options)
+        model.dim += 1
+        return model
+
+    monkeypatch.setattr("engine.evaluate.checkpoint_sweep.open_model", wider)
+    with pytest.raises(SweepError, match=r"early: .* has 8 dimensions, the queries 9.*late: "):
+        run_sweep(load_run_file(edit(swept, "space: shared")))
+    assert encoded == {"images": 0, "texts": 0}
 
 
 def test_a_store_keeps_no_space_that_the_run_file_no_longer_declares(
