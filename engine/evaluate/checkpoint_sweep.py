@@ -193,6 +193,7 @@ class CheckpointSweep:
             k_test=self.checkpoint.rerank,
             batch_size=options.batch_size,
             limit=limit,
+            progress=self.progress,
         ) as opened:
             yield opened
             self.progress.note(f"{self.name}: {opened.line()}")
@@ -265,8 +266,7 @@ class CheckpointSweep:
         drawn = with_intervals(results, outcomes_of(file), self.resampling)
         if drawn is results:
             return drawn
-        config = self.run_file.model_dump(mode="json")
-        drawn = redrawn_provenance(drawn, tuple(self.command), config, self.run_file.seed)
+        drawn = redrawn_provenance(drawn, self.resampling)
         write_results(drawn, file)
         return drawn
 

@@ -13,7 +13,6 @@ from engine.errors import InputError
 from engine.evaluate.bootstrap import CONFIDENCE, Resampling, with_statistics
 from engine.evaluate.outcome_files import identity_difference, identity_of, outcomes_problem, read_outcomes
 from engine.evaluate.results import Results, Run, read_results
-from engine.path_text import storable
 
 Note = Callable[[str], None]
 
@@ -92,15 +91,12 @@ def with_intervals(results: Results, outcomes: Path, resampling: Resampling) -> 
     return results.model_copy(update={"runs": (drawn,)})
 
 
-def redrawn_provenance(
-    results: Results, command: tuple[str, ...], config: dict[str, Any], seed: int
-) -> Results:
-    """The results with the provenance of intervals that were drawn anew, now."""
+def redrawn_provenance(results: Results, resampling: Resampling) -> Results:
+    """The results with the provenance of intervals that were drawn anew, now; how it was searched stays."""
     there = results.provenance
     update = {
-        "command": command,
-        "config": storable(config),
-        "seeds": {**there.seeds, "run": seed},
+        "config": {**there.config, "resamples": resampling.resamples, "seed": resampling.seed},
+        "seeds": {**there.seeds, "run": resampling.seed},
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
     return results.model_copy(update={"provenance": there.model_copy(update=update)})

@@ -277,6 +277,26 @@ def test_other_resamples_are_drawn_from_the_outcomes_without_a_search(
     assert there.provenance.config["resamples"] == int(change.split()[1])
 
 
+def test_intervals_drawn_anew_leave_the_provenance_of_the_search(
+    folder: Path, run_text: str, encoded: dict[str, int]
+) -> None:
+    run_sweep(load_run_file(folder / "run.yaml"), command=("itrstress", "sweep", "first.yaml"))
+    before = read_results(folder / "results" / "late" / "none.t2i.json").provenance
+    changed = (
+        run_text.replace("seed: 5", "seed: 6")
+        .replace("0.9", "0.9:seed=5")
+        .replace("workers: 1", "workers: 2")
+    )
+    (folder / "run.yaml").write_text(changed + "resamples: 40\n")
+    run_sweep(load_run_file(folder / "run.yaml"), command=("itrstress", "sweep", "second.yaml"))
+    after = read_results(folder / "results" / "late" / "none.t2i.json").provenance
+    assert after.config == {**before.config, "seed": 6, "resamples": 40}
+    assert after.seeds == {**before.seeds, "run": 6}
+    same = {"config", "seeds", "created"}
+    assert after.model_dump(exclude=same) == before.model_dump(exclude=same)
+    assert after.command == ("itrstress", "sweep", "first.yaml")
+
+
 def test_intervals_of_another_seed_are_not_returned(
     folder: Path, run_text: str, encoded: dict[str, int], searched: list[str]
 ) -> None:
