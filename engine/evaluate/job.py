@@ -51,7 +51,7 @@ class SecondStage:
             raise InputError("--rerank reads the images again; give their folder with --images")
 
     @contextmanager
-    def open(self, store: Store, limit: MemoryLimit | None) -> Iterator[Reranking | None]:
+    def open(self, store: Store, limit: MemoryLimit | None, progress: Progress) -> Iterator[Reranking | None]:
         """The second stage, open; None where none is asked for."""
         if self.rerank is None or self.images is None:
             yield None
@@ -74,6 +74,7 @@ class SecondStage:
             pair_file=self.pair_scores,
             batch_size=batch_size,
             limit=limit,
+            progress=progress,
         ) as opened:
             yield opened
 
@@ -150,7 +151,7 @@ class Job:
                 inputs = [*self.inputs(), *more_inputs]
                 place = output_folder(self.out, RESULTS_FILE, force=self.force, inputs=inputs)
                 folder = stack.enter_context(place)
-            rerank = stack.enter_context(self.second.open(store, limit))
+            rerank = stack.enter_context(self.second.open(store, limit, progress))
             chosen = None if self.variants is None else [canonical_name(one, *held) for one in self.variants]
             results = evaluate_store(
                 store,

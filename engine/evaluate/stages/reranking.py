@@ -13,6 +13,7 @@ from engine.encoders.scorer import Reranker
 from engine.errors import InputError, unknown_name
 from engine.evaluate.stages.contents import StoreImages
 from engine.evaluate.stages.pair_scores import PairScores
+from engine.progress import Progress, Silent
 from engine.store.image_source import reads_of
 from engine.store.kept_states import KeptStates
 from engine.store.pair_file import PairFile
@@ -51,12 +52,13 @@ def open_reranking(
     pair_file: Path | None = None,
     batch_size: int,
     limit: MemoryLimit | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Reranking]:
     """A second stage for a store whose images are in the folder `images`.
 
     `k_test` is a number or the name of a published shortlist. Scores are kept in `pair_file` (default: beside
-    the store, named after the reranker), image states in memory as far as a share of `limit` goes. Raises
-    `InputError` for what cannot be used.
+    the store, named after the reranker), image states in memory as far as a share of `limit` goes.
+    `progress` is told of damage in the file. Raises `InputError` for what cannot be used.
     """
     if reads_of(reranker) != "images":
         raise InputError(f"{reranker.spec}: reranks region features, and only images can be given here")
@@ -65,6 +67,8 @@ def open_reranking(
     path = pair_file or default_pair_file(store.path, reranker)
     in_memory = STATES_IN_MEMORY if limit is None else limit.total // STATES_SHARE
     with PairFile(path, reranker.fingerprint) as file, KeptStates(in_memory, path.parent) as states:
+        if file.loss is not None:
+            (progress or Silent()).note(file.loss)
         scores = PairScores(
             reranker,
             StoreImages(store, folder),

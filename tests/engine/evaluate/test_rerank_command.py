@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -93,6 +94,23 @@ def test_the_second_run_scores_nothing_and_says_the_same(
         "kind": "two-stage", "scorer": "fake:both", "fingerprint": "d" * 64, "k_test": 3, "join": "add",
     }  # fmt: skip
     assert runs[0][0]["key"]["k_test"] == "3"
+
+
+def test_damage_in_the_file_of_scores_is_said_and_changes_no_result(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert go(folder, "--out", str(folder / "one")) == 0
+    path = next(folder.glob("*.pairs"))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    capsys.readouterr()
+    assert go(folder, "--out", str(folder / "two")) == 0
+    said = capsys.readouterr()
+    assert re.search(rf"{path}: at least \d+ pairs in it are damaged or cut off", said.err)
+    assert "fake:both: 0 pairs scored, " not in said.out
+    runs = [json.loads((folder / name / "results.json").read_text())["runs"] for name in ("one", "two")]
+    assert [run["metrics"] for run in runs[0]] == [run["metrics"] for run in runs[1]]
 
 
 def test_a_shortlist_longer_than_the_gallery_is_all_of_it(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The file of pair scores, and what is kept of images: damage is dropped, nothing sound is lost."""
+"""The file of pair scores, and what is kept of images: what is damaged is said, nothing sound is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.errors import InputError
 from engine.store.kept_states import KeptStates
-from engine.store.pair_file import BLOCK, MAGIC, PAIR_BYTES, PairFile, content_key
+from engine.store.pair_file import BLOCK_HEAD, MAGIC, OLDER, PAIR_BYTES, PairFile, block_head, content_key
 
 BLOCKS = {7: {1: 0.5, 2: -3.0}, 8: {1: 4.25}, 9: {3: 1.0, 4: 2.0, 5: 3.0}}
 HEAD = len(MAGIC) + 32
@@ -42,7 +42,7 @@ def known(path: Path, fingerprint: str = "f") -> dict[int, dict[int, float]]:
 
 def ends() -> list[int]:
     """Where each block ends."""
-    sizes = [BLOCK.size + PAIR_BYTES * len(texts) for texts in BLOCKS.values()]
+    sizes = [BLOCK_HEAD + PAIR_BYTES * len(texts) for texts in BLOCKS.values()]
     return [HEAD + int(end) for end in np.cumsum(sizes)]
 
 
@@ -67,6 +67,7 @@ def test_of_a_file_that_was_cut_off_every_whole_block_is_kept(
     size = data.draw(st.integers(0, len(whole)))
     path.write_bytes(whole[:size])
     kept = [image for image, end in zip(BLOCKS, ends(), strict=True) if end <= size]
+    assert (lost(path) == 0) == (size <= HEAD or size in ends())
     assert known(path) == {image: BLOCKS[image] for image in kept}
     with PairFile(path, "f") as file:
         for image in BLOCKS:
@@ -75,21 +76,70 @@ def test_of_a_file_that_was_cut_off_every_whole_block_is_kept(
     assert path.read_bytes() == whole
 
 
-@pytest.mark.parametrize("block", [0, 1, 2])
-def test_what_follows_a_damaged_block_is_dropped_with_it(tmp_path: Path, block: int) -> None:
+def lost(path: Path) -> int:
+    with PairFile(path, "f") as file:
+        assert (file.loss is None) == (file.lost == 0)
+        assert file.loss is None or f"at least {file.lost:,} pairs" in file.loss
+        return file.lost
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_of_a_file_with_a_flipped_bit_only_the_block_that_has_it_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = fill(tmp_path_factory.mktemp("flip") / "p")
+    content = bytearray(path.read_bytes())
+    place = data.draw(st.integers(HEAD, len(content) - 1))
+    content[place] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(content)
+    hit = list(BLOCKS)[[end > place for end in ends()].index(True)]
+    assert lost(path) == len(BLOCKS[hit])
+    assert known(path) == {image: BLOCKS[image] for image in BLOCKS if image != hit}
+    assert path.read_bytes() == content
+    with PairFile(path, "f") as file:
+        add(file, hit, BLOCKS[hit])
+    assert known(path) == BLOCKS
+    assert path.stat().st_size > len(content)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_of_a_file_that_misses_bytes_all_whole_blocks_are_kept(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = fill(tmp_path_factory.mktemp("gap") / "p")
+    content = path.read_bytes()
+    first = data.draw(st.integers(HEAD, len(content) - 1))
+    last = data.draw(st.integers(first + 1, len(content)))
+    path.write_bytes(content[:first] + content[last:])
+    starts = [HEAD, *ends()]
+    whole = [
+        image
+        for image, start, end in zip(BLOCKS, starts, ends(), strict=False)
+        if end <= first or start >= last
+    ]
+    boundary = first in starts and last in starts
+    assert (lost(path) == 0) == boundary
+    assert known(path) == {image: BLOCKS[image] for image in whole}
+
+
+def test_a_cut_off_end_behind_a_damaged_block_is_dropped_and_both_are_counted(tmp_path: Path) -> None:
     path = fill(tmp_path / "p")
-    data = bytearray(path.read_bytes())
-    data[ends()[block] - 1] ^= 1  # in its last score
-    path.write_bytes(bytes(data))
-    kept = list(BLOCKS)[:block]
-    assert known(path) == {image: BLOCKS[image] for image in kept}
-    assert path.stat().st_size == [HEAD, *ends()][block]
+    content = bytearray(path.read_bytes())
+    content[HEAD + BLOCK_HEAD] ^= 1
+    path.write_bytes(content[:-1])
+    assert lost(path) == len(BLOCKS[7]) + len(BLOCKS[9])
+    assert path.stat().st_size == ends()[1]
+    assert lost(path) == len(BLOCKS[7])
+    assert known(path) == {8: BLOCKS[8]}
 
 
 def test_a_count_larger_than_the_file_takes_no_memory(tmp_path: Path) -> None:
     path = fill(tmp_path / "p")
     with path.open("ab") as file:
-        file.write(BLOCK.pack(1, 2**32 - 1, 0))
+        file.write(block_head(1, 2**32 - 1, 0))
+    assert lost(path) == 2**32 - 1
     assert known(path) == BLOCKS
 
 
@@ -102,6 +152,9 @@ def test_files_of_something_else_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("x" * 100)
     with pytest.raises(InputError, match="is no file of pair scores; name another file with --pair-scores"):
         PairFile(tmp_path / "notes", "f")
+    (tmp_path / "old").write_bytes(OLDER + b"x" * 100)
+    with pytest.raises(InputError, match="in the form of an earlier version; remove it, or name another"):
+        PairFile(tmp_path / "old", "f")
     (tmp_path / "short").write_text("short")
     with pytest.raises(InputError, match="is no file of pair scores"):
         PairFile(tmp_path / "short", "f")
