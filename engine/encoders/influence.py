@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from engine.encoders.encoder import Encoder
 from engine.encoders.registry import DEFAULT_BATCH_SIZE, check_family, open_encoder, parse_spec
+from engine.encoders.spec_paths import without_folders
 from engine.progress import Progress
 from engine.variants.influence import Influence
 
@@ -42,4 +43,4 @@ def open_influence(
     def open_one(model: str) -> Encoder:
         return open_encoder(model, device=device, batch_size=DEFAULT_BATCH_SIZE, preprocess=named.get(model))
 
-    return Influence(models, open_one, progress)
+    return Influence(models, open_one, progress, without_folders)

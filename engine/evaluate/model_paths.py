@@ -11,12 +11,12 @@ from pathlib import Path
 
 from engine.corpus.shape import shorten
 from engine.encoders.registry import FILE_FAMILIES, check_family, parse_spec
+from engine.encoders.spec_paths import change_paths
 from engine.errors import InputError
 from engine.evaluate.run_file_checks import RELATIVE
 
 OPEN_CLIP = "open_clip"
 LOCAL_DIR = "local-dir"
-BETWEEN_PATHS = re.compile("([,=+])")
 DIGITS = re.compile(r"(\d+)")
 PATTERN = re.compile(r"[*?[]")
 
@@ -103,8 +103,7 @@ class ModelSpec:
 
 def absolute(text: str, folder: Path) -> str:
     """A path below the folder where that is there, or each of several with ``+``, ``=`` and ``,`` between."""
-    parts = [text] if is_there(folder, text) else BETWEEN_PATHS.split(text)
-    return "".join(str(under(folder, one)) if is_there(folder, one) else one for one in parts)
+    return change_paths(text, lambda one: is_there(folder, one), lambda one: str(under(folder, one)))
 
 
 def under(folder: Path, text: str) -> Path:

@@ -22,7 +22,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +32,7 @@ from engine.corpus.corpus import Corpus
 from engine.corpus.images import UnreadableImage, find_image
 from engine.encoders.hub_cache import cached_files, cached_repositories
 from engine.encoders.registry import FAMILIES, parse_spec
+from engine.encoders.spec_paths import path_words
 from engine.errors import InputError
 from engine.evaluate.results import QUERY_MODALITY, Record
 from engine.evaluate.run_file_variants import files_of_variant
@@ -45,7 +45,6 @@ from engine.store.reader import Store, open_store
 from engine.store.schema import MODALITIES, ORIGINAL
 from engine.variants.variant import Modality, Side, Variant, VariantItems
 
-BETWEEN_PATHS = re.compile("[,=+]")  # in the parts of a model's spec
 ABSENT = "not there"
 PYTHON = "python"  # the family of our own whose models are code of the user's
 
@@ -303,7 +302,7 @@ def weight_files(model: str) -> list[Path]:
     """Every file that a model's spec may stand for: those it names or that lie beside them (configuration,
     vocabulary), and all in a folder that it names."""
     _, *parts = parse_spec(model)
-    words = {word for part in parts if part for word in (part, *BETWEEN_PATHS.split(part)) if word}
+    words = {word for part in parts if part for word in path_words(part)}
     return sorted({file for word in words for file in files_at(Path(word))})
 
 

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -30,8 +28,6 @@ from engine.variants.deletion import without_word
 from engine.variants.influence_cache import cache_file, read_cached, write_cached
 from engine.variants.nouns import Noun
 from engine.variants.variant import Variant
-
-_BETWEEN_PATHS = re.compile("([:,=+])")
 
 DIGITS = 5
 BLOCK = 1024  # texts an encoder is given at once; fixed, because what is beside a text may move its last bits
@@ -59,7 +55,7 @@ class TextEncoder(Protocol):
 class Measured:
     """Influences of the candidate words of captions.
 
-    `encoders` has (spec, fingerprint) of every encoder, `scores` one float64 [candidates, encoders] a
+    `encoders` has (name, fingerprint) of every encoder, `scores` one float64 [candidates, encoders] a
     caption, rounded to `DIGITS` decimals. `asked` texts (captions, and captions without a word) were asked
     for, of which `distinct` differ and were encoded. `seconds` are wall seconds by stage: "open" (encoders),
     "encode" (inside them), "untracked" and "total".
@@ -91,8 +87,7 @@ class Measured:
         """JSON-ready: the encoders, and how many texts they were given; the same wherever their files lie."""
         return {
             "encoders": [
-                {"model": without_folders(spec), "fingerprint": fingerprint}
-                for spec, fingerprint in self.encoders
+                {"model": model, "fingerprint": fingerprint} for model, fingerprint in self.encoders
             ],
             "texts": self.asked,
             "distinct_texts": self.distinct,
@@ -103,8 +98,9 @@ class Influence:
     """Measures words with one or several encoders, each opened when it is needed and let go after.
 
     `models` are spec strings, `open_encoder` opens one; it must give each block of texts to the model in the
-    same batches every time. `progress` has a task a model. Raises `InputError` for a model that is there
-    twice: it would have two votes.
+    same batches every time. `named` gives the spec of a model as records have it: the same wherever its files
+    lie. `progress` has a task a model. Raises `InputError` for a model that is there twice: it would have two
+    votes.
     """
 
     def __init__(
@@ -112,6 +108,7 @@ class Influence:
         models: Sequence[str],
         open_encoder: Callable[[str], TextEncoder],
         progress: Progress | None = None,
+        named: Callable[[str], str] = str,
     ) -> None:
         repeated = next((model for model in models if list(models).count(model) > 1), None)
         if repeated is not None:
@@ -120,6 +117,7 @@ class Influence:
             raise InputError("influence: no model is given; expected one or several specs")
         self.models = tuple(models)
         self._open_encoder = open_encoder
+        self._named = named
         self._progress = progress or Silent()
         self._measured: dict[str, Measured] = {}
 
@@ -165,7 +163,8 @@ class Influence:
             table[:, number] = known
         ends = np.cumsum([len(found) for found in probes])
         scores = tuple(np.split(table, ends[:-1])) if len(ends) else ()
-        return Measured(tuple(identities), scores, asked, len(distinct), clock.timings())
+        encoders = tuple((self._named(model), fingerprint) for model, fingerprint in identities)
+        return Measured(encoders, scores, asked, len(distinct), clock.timings())
 
     def _opened(self, identities: list[tuple[str, str]], clock: Stopwatch) -> Iterator[TextEncoder]:
         """The encoder of every model, one at a time; fills `identities`. Raises `InputError` for twins."""
@@ -193,12 +192,6 @@ class Influence:
                 rows[start : start + len(block)] = found
                 advance(len(block))
         return rows
-
-
-def without_folders(spec: str) -> str:
-    """A model's spec with only the names of the files and folders in it."""
-    parts = _BETWEEN_PATHS.split(spec)
-    return "".join(Path(part).name if "/" in part and Path(part).exists() else part for part in parts)
 
 
 def by_length(text: str) -> tuple[int, str]:

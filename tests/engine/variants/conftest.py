@@ -45,7 +45,9 @@ class BagOfWords:
         return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-def influence_of(*specs: str, **options: float) -> tuple[Influence, dict[str, BagOfWords]]:
+def influence_of(
+    *specs: str, named: Callable[[str], str] = str, **options: float
+) -> tuple[Influence, dict[str, BagOfWords]]:
     """An `Influence` of `BagOfWords`, and the encoders that it has opened by spec."""
     opened: dict[str, BagOfWords] = {}
 
@@ -53,7 +55,7 @@ def influence_of(*specs: str, **options: float) -> tuple[Influence, dict[str, Ba
         opened[spec] = BagOfWords(spec, **options)  # type: ignore[arg-type]
         return opened[spec]
 
-    return Influence(specs or ("bag:of-words",), open_encoder), opened
+    return Influence(specs or ("bag:of-words",), open_encoder, named=named), opened
 
 
 def captions_as_corpus(texts: Sequence[str], name: Callable[[int], str] = "c{}".format) -> Corpus:

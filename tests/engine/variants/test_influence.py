@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.encoders.spec_paths import without_folders
 from engine.errors import InputError
 from engine.variants.agreement import influence_agreement, recorded_agreement
 from engine.variants.deletion import without_word
-from engine.variants.influence import BLOCK, DIGITS, without_folders
+from engine.variants.influence import BLOCK, DIGITS
 from engine.variants.nouns import Noun, nouns_of
 from engine.variants.word_choice import HIGH_EI, LOW_EI, InfluentialWord, drawn_order, rank_by_vote
 
@@ -259,10 +261,29 @@ def test_a_damaged_cache_is_named_and_not_used(make_influence, tmp_path, monkeyp
         make_influence()[0].measure(TEXTS, candidates)
 
 
-def test_records_hold_no_folder_of_this_machine(tmp_path) -> None:
-    weights = tmp_path / "model_base.pth"
-    weights.write_text("")
-    assert without_folders(f"blip:{weights}:vocab={weights}") == "blip:model_base.pth:vocab=model_base.pth"
-    assert without_folders(f"open_clip:local-dir:{tmp_path}") == f"open_clip:local-dir:{tmp_path.name}"
-    assert without_folders("open_clip:ViT-B-32:openai") == "open_clip:ViT-B-32:openai"
-    assert without_folders("transformers:openai/clip-vit-base") == "transformers:openai/clip-vit-base"
+@pytest.mark.parametrize(
+    ("spec", "record"),
+    [
+        ("blip:/w/model_base.pth:vocab=~/w/v.txt", "blip:model_base.pth:vocab=v.txt"),
+        ("saf+sgr:a/f.tar+b/g.tar:vocab=w/c.json", "saf+sgr:f.tar+g.tar:vocab=c.json"),
+        ("open_clip:local-dir:runs/last", "open_clip:local-dir:last"),
+        ("open_clip:ViT-B-32:openai", "open_clip:ViT-B-32:openai"),
+        ("transformers:openai/clip-vit-base", "transformers:openai/clip-vit-base"),
+        ("transformers:./clip-vit-base", "transformers:clip-vit-base"),
+        ("sentence_transformers:/w/owner/name", "sentence_transformers:name"),
+    ],
+)
+def test_records_hold_no_folder_wherever_they_are_made(
+    spec: str, record: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert without_folders(spec) == record
+    for folder in ("openai/clip-vit-base", "runs/last", "a"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert without_folders(spec) == record
+
+
+def test_the_record_names_models_as_it_was_told(make_influence) -> None:
+    influence, _ = make_influence("bag:/w/a", named=lambda spec: spec.replace("/w/", ""))
+    found = influence.measure(["a dog"], [nouns_of(["a dog"])["a dog"]])
+    assert [one["model"] for one in found.record["encoders"]] == ["bag:a"]
