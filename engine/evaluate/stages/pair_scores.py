@@ -37,7 +37,7 @@ class PairScores:
 
     Images are read `batch_size` neighbours at a time, whichever of them are needed, and the texts of an image
     are scored and written together: so a run that was stopped computes the same batches when it goes on.
-    `scored` and `reused` count the distinct pairs that were computed, and that were known.
+    `scored` counts the pairs that were computed. Needs 8 bytes a distinct pair that was asked for.
     """
 
     reranker: Reranker
@@ -47,8 +47,13 @@ class PairScores:
     batch_size: int
     workers: int
     scored: int = 0
-    reused: int = 0
     _keys: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
+    _asked: dict[int, NDArray[np.uint64]] = field(default_factory=dict, repr=False)
+
+    @property
+    def reused(self) -> int:
+        """How many distinct pairs were asked for and known before, from an earlier run."""
+        return sum(map(len, self._asked.values())) - self.scored
 
     def score(
         self,
@@ -66,7 +71,6 @@ class PairScores:
         image_keys = np.concatenate([self._image_keys(part) for part in images])
         contents = [text for part in texts for text in texts_of(self.images.store, part)]
         text_keys = np.array([content_key(text) for text in contents], dtype=np.uint64)
-        wanted = image_keys[pairs[0]], text_keys[pairs[1]]
         offsets = np.cumsum([0, *(len(part) for part in images)])
         needs = list(self._missing(image_keys, text_keys, pairs, offsets))
         total = sum(len(need.texts) for need in needs)
@@ -77,10 +81,9 @@ class PairScores:
                     scores = self.reranker.score_pairs(self.states.get(need.key), chosen)
                     self._check(scores, images[need.part], need, chosen)
                     self.file.add(need.key, text_keys[need.texts], scores)
+                    self.scored += len(chosen)
                     advance(len(chosen))
-        self.scored += total
-        self.reused += distinct_pairs(*wanted) - total
-        return self._find(*wanted)
+        return self._find(image_keys[pairs[0]], text_keys[pairs[1]])
 
     def _image_keys(self, part: Items) -> NDArray[np.uint64]:
         if part.name not in self._keys:
@@ -98,6 +101,7 @@ class PairScores:
         for image, where in groups(image_keys[pairs[0]]):
             number = int(pairs[0][where].min())
             keys, first = np.unique(text_keys[pairs[1][where]], return_index=True)
+            self._asked[image] = np.union1d(self._asked.get(image, keys), keys)
             _, there = self.file.find(image, keys)
             texts = np.sort(pairs[1][where][first[~there]])
             if len(texts):
@@ -148,8 +152,3 @@ def groups(keys: NDArray[np.uint64]) -> Iterator[tuple[int, Numbers]]:
     edges = np.flatnonzero(np.diff(keys[order])) + 1
     for where in np.split(order, edges) if len(keys) else ():
         yield int(keys[where[0]]), where
-
-
-def distinct_pairs(images: NDArray[np.uint64], texts: NDArray[np.uint64]) -> int:
-    """How many of the pairs are different."""
-    return sum(len(np.unique(texts[where])) for _, where in groups(images))

@@ -33,13 +33,15 @@ LAST = np.iinfo(np.int64).max
 class TwoStage:
     """A first stage, and what scores the best of it once more.
 
-    A pair's score does not depend on the gallery: with a variant only the pairs with its items are new.
+    A pair's score does not depend on the gallery: with a variant only the pairs with its items are new. The
+    last shortlist is kept, so that lists and further metrics of a run search and score nothing again.
     """
 
     direction: Direction
     first: EmbeddedStage
     reranking: Reranking
     _listed: TopK | None = field(default=None, repr=False)
+    _last: tuple[tuple[str, str | None], Shortlist] | None = field(default=None, repr=False)
 
     @property
     def record(self) -> StageRecord:
@@ -60,28 +62,20 @@ class TwoStage:
 
     def originals(self, queries: Queries, watch: Stopwatch, stage: str) -> BaseSearch:
         """The originals alone."""
-        listed = self._list_originals(queries, watch, stage)
-        return place(self._score(queries, listed, None, watch), queries, self.first.gallery, None)[0]
+        return place(self._shortlist(queries, None, watch, stage), queries, self.first.gallery, None)[0]
 
     def beside(
         self, queries: Queries, base: BaseSearch, fakes: Items, watch: Stopwatch
     ) -> tuple[BaseSearch, VariantSearch]:
         """Originals and fakes in one shortlist; where `base` stood alone does not matter."""
-        originals = self._list_originals(queries, watch, SEARCH_VARIANT)
-        listed = self._with_fakes(queries, originals, fakes, watch)
-        together, found = place(
-            self._score(queries, listed, fakes, watch), queries, self.first.gallery, fakes
-        )
+        listed = self._shortlist(queries, fakes, watch, SEARCH_VARIANT)
+        together, found = place(listed, queries, self.first.gallery, fakes)
         assert found is not None
         return together, found
 
     def block_scores(self, queries: Queries, fakes: Items | None) -> BlockScores:
         """Scores of the shortlists, ``-inf`` beside them."""
-        watch = Stopwatch()
-        listed = self._list_originals(queries, watch, SEARCH_VARIANT)
-        if fakes is not None:
-            listed = self._with_fakes(queries, listed, fakes, watch)
-        found = self._score(queries, listed, fakes, watch)
+        found = self._shortlist(queries, fakes, Stopwatch(), SEARCH_VARIANT)
         size = len(self.first.gallery) + (0 if fakes is None else len(fakes))
 
         def scores(start: int, stop: int) -> NDArray[np.float32]:
@@ -90,6 +84,17 @@ class TwoStage:
             return block
 
         return scores
+
+    def _shortlist(self, queries: Queries, fakes: Items | None, watch: Stopwatch, stage: str) -> Shortlist:
+        """The scored shortlists of originals, and fakes where there are any."""
+        wanted = queries.items.name, None if fakes is None else fakes.name
+        if self._last is None or self._last[0] != wanted:
+            self._last = None  # so that not two are held at once
+            listed = self._list_originals(queries, watch, stage)
+            if fakes is not None:
+                listed = self._with_fakes(queries, listed, fakes, watch)
+            self._last = wanted, self._score(queries, listed, fakes, watch)
+        return self._last[1]
 
     def _list_originals(self, queries: Queries, watch: Stopwatch, stage: str) -> TopK:
         """Kept for the original queries, which every gallery variant has."""

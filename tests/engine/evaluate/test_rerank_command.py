@@ -78,14 +78,17 @@ def go(folder: Path, *options: str) -> int:
 def test_the_second_run_scores_nothing_and_says_the_same(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert go(folder, "--out", str(folder / "one")) == 0
+    assert go(folder, "--out", str(folder / "one"), "--ranked") == 0
     first = capsys.readouterr()
+    assert " pairs scored, 0 reused; kept in " in first.out
     assert "reranked the best 3 by fake:both: " in first.out
     assert "Reranked: the best 3 of every query by the matching score of fake:both beside the" in first.out
     assert " 0 pairs scored" not in first.out
     assert "mix:0.5:seed=1, scoring: " in first.err
-    assert go(folder, "--out", str(folder / "two")) == 0
-    assert "fake:both: 0 pairs scored, " in capsys.readouterr().out
+    assert go(folder, "--out", str(folder / "two"), "--ranked") == 0
+    count = re.search(r" ([\d,]+) pairs scored", first.out)
+    assert count is not None
+    assert f"fake:both: 0 pairs scored, {count[1]} reused; kept in " in capsys.readouterr().out
     results = json.loads((folder / "one" / "results.json").read_text())
     assert results["provenance"]["checkpoint"] == "fake:both, reranked"
     runs = [json.loads((folder / name / "results.json").read_text())["runs"] for name in ("one", "two")]

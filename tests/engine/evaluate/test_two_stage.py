@@ -354,11 +354,27 @@ def test_no_pair_is_scored_twice_and_no_image_state_computed_twice(world_parts: 
         first = all_runs(world, world_parts[2], on)
         assert len(set(reranker.pairs)) == len(reranker.pairs) == on.scores.scored
         assert reranker.states <= 7 + 7
-        assert on.scores.reused > 0
+        assert on.scores.reused == 0
     again = FakeReranker()
     with reranked(world, tmp_path, again, 4, world_parts[2]) as on:
         assert all_runs(world, world_parts[2], on) == first
         assert (again.pairs, again.states, on.scores.scored) == ([], 0, 0)
+        assert on.scores.reused == len(reranker.pairs)
+
+
+@pytest.mark.parametrize(
+    ("direction", "variant"), [("i2t", None), ("i2t", "words"), ("t2i", "mix"), ("t2i", "typos")]
+)
+def test_lists_of_a_run_search_and_score_nothing_again(
+    world_parts: Any, tmp_path: Path, direction: str, variant: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with reranked(plain_world(world_parts), tmp_path, FakeReranker(), 4, world_parts[2]) as on:
+        searched = search(plain_world(world_parts), world_parts[2], direction, on, "expected")
+        searched.run(None, Stopwatch())
+        searched.run(variant, Stopwatch())
+        monkeypatch.setattr(on.scores, "score", None)
+        monkeypatch.setattr(searched.stage, "_list", None)
+        assert sum(len(one.rows) for one in Ranker.of(searched, variant).lists(5)) == len(searched.queries)
 
 
 def test_with_a_variant_only_pairs_with_its_items_are_new(world_parts: Any, tmp_path: Path) -> None:
