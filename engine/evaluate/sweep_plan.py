@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,8 +27,10 @@ from engine.evaluate.sets import variant_sets
 from engine.evaluate.stamp import Inputs, Measured, read_stamp
 from engine.evaluate.sweep import Sweep
 from engine.stopwatch import TOTAL
-from engine.store.reader import open_store
-from engine.store.schema import MODALITIES, ORIGINAL
+from engine.store.embed import plan_work, stored_digests
+from engine.store.reader import Store, open_store
+from engine.store.schema import MODALITIES, ORIGINAL, SetPlan, StoreHeader
+from engine.store.writer import header_difference, set_difference
 
 State = Literal["finished", "intervals", "search", "refused", "later"]
 """Of a run: finished; only its intervals are drawn anew; to be searched; it cannot be done; there are results
@@ -54,7 +56,7 @@ class StorePlan:
     `images` and `texts` go through the model (equal texts once), `rows` are what the store then has more of,
     `dim` is the length of a row where it is known. `checked`: the encoder is opened, whatever is there.
     `seconds` are scaled from the embedding of the checkpoint `measured`. `shared` names the checkpoint that
-    has the same store and comes before.
+    has the same store and comes before. `problem`: the store that is there is refused, and why.
     """
 
     path: Path
@@ -106,7 +108,10 @@ def plan_checkpoint(sweep: Sweep, one: CheckpointSweep, searches: Sequence[Searc
     """One checkpoint; what is said of its runs holds if the store is of the checkpoint as it is now."""
     store = plan_store(one, one.name in sweep.embedded)
     try:
-        runs = plan_runs(one) if store.dim is not None else unseen_runs(one)
+        if store.problem:
+            runs = [replace(run, state="refused") for run in unseen_runs(one)]
+        else:
+            runs = plan_runs(one) if store.dim is not None else unseen_runs(one)
     except InputError as error:  # such as distractors that are not there
         runs = [replace(run, state="refused", why=str(error)) for run in unseen_runs(one)]
     stage = stage_of(one.checkpoint)
@@ -126,27 +131,75 @@ def plan_store(one: CheckpointSweep, is_known: bool) -> StorePlan:
     """What is to be embedded."""
     path = one.store_path
     size = path.stat().st_size if path.exists() else None
-    dim, done, problem = None, dict[str, int](), ""
-    if size is not None:
-        try:
-            with open_store(path) as store:
-                dim = store.header.dim
-                done = {info.label: info.complete + info.skipped for info in store.sets}
-        except InputError as error:
-            problem = str(error)
-    if is_known:
-        return StorePlan(path, size, 0, 0, 0, dim, checked=False)
+    there = Stored() if size is None else stored(one)
+    if is_known or there.problem:
+        return StorePlan(path, size, 0, 0, 0, there.dim, checked=not is_known, problem=there.problem)
+    done = there.done
     pending = {label: texts for label, texts in contents(one.inputs).items() if done.get(label) != len(texts)}
     images = sum(len(one_set) for label, one_set in pending.items() if label.startswith("images/"))
     texts = {text for label, one_set in pending.items() if label.startswith("captions/") for text in one_set}
     rows = sum(len(one_set) - done.get(label, 0) for label, one_set in pending.items())
-    plan = StorePlan(path, size, images, len(texts), rows, dim, checked=True, problem=problem)
+    plan = StorePlan(path, size, images, len(texts), rows, there.dim, checked=True)
     name, measured = find_measured(one)
     return (
         plan
         if measured is None
         else replace(plan, seconds=measured.seconds(images, len(texts)), measured=name)
     )
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the sweep goes on with of a store that is there: the length of its rows, and how many are done by
+    the set's label. Nothing of one that is replaced; `problem` says why one is refused."""
+
+    dim: int | None = None
+    done: Mapping[str, int] = field(default_factory=dict)
+    problem: str = ""
+
+
+def stored(one: CheckpointSweep) -> Stored:
+    """What is there of a store, compared with what is to be in it as `open_writer` does that.
+
+    Neither the encoder nor an image is opened: they are taken to be those of the store.
+    """
+    advice = "name another `stores` folder, or --force replaces"
+    try:
+        with open_store(one.store_path) as store:
+            difference = header_difference(store.header, wanted_header(one, store.header))
+            if difference is not None:
+                return Stored() if one.force else Stored(problem=f"{difference}; {advice} the store")
+            done = {info.label: info.complete + info.skipped for info in store.sets}
+            for plan in wanted_sets(one, store):
+                other = set_difference(store, plan) if plan.label in done else None
+                if other is not None and not one.force:
+                    return Stored(problem=f"{plan.label} is there with {other}; {advice} it")
+                if other is not None:
+                    del done[plan.label]
+            return Stored(store.header.dim, done)
+    except InputError as error:
+        return Stored() if one.force else Stored(problem=str(error).removeprefix(f"{one.store_path}: "))
+
+
+def wanted_header(one: CheckpointSweep, there: StoreHeader) -> StoreHeader:
+    """The header of the store that a checkpoint is to have, the encoder that of the one there."""
+    corpus = one.inputs.corpus
+    return replace(
+        there,
+        corpus_name=corpus.name,
+        corpus_fingerprint=corpus.fingerprint,
+        normalisation=corpus.normalisation,
+        dtype=StoreHeader.dtype,
+        space=one.run_file.space or "",
+    )
+
+
+def wanted_sets(one: CheckpointSweep, store: Store) -> Sequence[SetPlan]:
+    """The sets of the store that a checkpoint is to have, the image files those of the one there."""
+    inputs = one.inputs
+    digests = stored_digests(store.path) if "images" in inputs.modalities else None
+    work = plan_work(inputs.corpus, inputs.applied, digests or None, {}, inputs.modalities)
+    return [*work.captions, *work.images]
 
 
 def contents(inputs: Inputs) -> Mapping[str, Sequence[str]]:

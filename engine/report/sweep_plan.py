@@ -34,7 +34,7 @@ def store_line(store: StorePlan) -> str:
         return f"{store.path}: that of {store.shared}"
     there = "new" if store.bytes is None else f"{size_text(store.bytes)} there"
     if store.problem:
-        return f"{store.path} ({there}): {store.problem}"
+        return f"{store.path} ({there}): refused: {store.problem}"
     if store.is_complete:
         done = "complete; the model is opened to see that it is still the same" if store.checked else "reused"
         return f"{store.path} ({there}): {done}"
@@ -68,9 +68,12 @@ def name_of(run: RunPlan) -> str:
 
 def total_lines(plans: Sequence[CheckpointPlan]) -> Iterator[str]:
     """How much is to be done, and how long it may take, as far as that was measured."""
-    to_embed = [plan.store for plan in plans if not plan.store.is_complete]
+    stores = [plan.store for plan in plans if not plan.store.is_complete]
+    to_embed = [one for one in stores if not one.problem]
+    refused = len(stores) - len(to_embed)
     runs = [run for plan in plans for run in plan.runs if run.state == "search"]
-    yield f"in all: {counted(len(to_embed), 'store')} to embed, {counted(len(runs), 'run')} to search"
+    others = f", {counted(refused, 'store')} refused" if refused else ""
+    yield f"in all: {counted(len(to_embed), 'store')} to embed, {counted(len(runs), 'run')} to search{others}"
     if to_embed:
         seconds = [store.seconds for store in to_embed]
         names = sorted({store.measured for store in to_embed if store.measured})

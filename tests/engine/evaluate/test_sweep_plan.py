@@ -14,6 +14,7 @@ from engine.evaluate.run_file import load_run_file
 from engine.evaluate.stamp import Measured
 from engine.evaluate.sweep import Sweep, run_sweep
 from engine.evaluate.sweep_plan import CheckpointPlan, Cost, Search, estimate, plan_sweep
+from engine.report.sweep_plan import size_text
 
 PROBES = 1  # an image and a text a new store
 
@@ -94,6 +95,64 @@ def test_every_run_has_its_state(
     before = everything(folder)
     assert states(planned(folder)[0]) == expected
     assert everything(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "difference"),
+    [
+        ("corpus.json", "red square, view 0", "red cube, view 0", "is of the corpus corpus ("),
+        ("corpus.json", "red circle , view 1", "red cube , view 1", "captions/rococo:corpus is there with"),
+        ("run.yaml", "space: one\n", "", "is of the space 'one', none is declared now"),
+        ("run.yaml", "space: one\n", "space: two\n", "is of the space 'one', not 'two'"),
+    ],
+)
+def test_a_store_that_the_sweep_refuses_is_refused_by_the_plan(
+    folder: Path,
+    run_text: str,
+    encoded: dict[str, int],
+    capsys: pytest.CaptureFixture[str],
+    file: str,
+    old: str,
+    new: str,
+    difference: str,
+) -> None:
+    (folder / "run.yaml").write_text(run_text + "space: one\n")
+    run_sweep(load_run_file(folder / "run.yaml"))
+    text = (folder / file).read_text()
+    assert old in text
+    (folder / file).write_text(text.replace(old, new))
+    plan = planned(folder)[0]
+    assert states(plan) == {"refused": 4}
+    assert plan.store.problem.startswith(difference)
+    assert (plan.store.rows, plan.store.images, plan.store.texts) == (0, 0, 0)
+    capsys.readouterr()
+    assert run(["sweep", str(folder / "run.yaml"), "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    size = size_text((folder / "stores/early.h5").stat().st_size)
+    assert f"early.h5 ({size} there): refused: {difference}" in shown
+    assert "in all: 0 stores to embed, 0 runs to search, 2 stores refused" in shown
+    assert run(["sweep", str(folder / "run.yaml")]) == 2
+    assert difference in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("red square, view 0", "red cube, view 0"),  # the corpus: the whole store is replaced
+        ("red circle , view 1", "red cube , view 1"),  # a variant: its set is
+    ],
+)
+def test_what_force_replaces_is_planned(folder: Path, encoded: dict[str, int], old: str, new: str) -> None:
+    run_sweep(load_run_file(folder / "run.yaml"))
+    text = (folder / "corpus.json").read_text()
+    (folder / "corpus.json").write_text(text.replace(old, new))
+    encoded.update(images=0, texts=0)
+    run_file = load_run_file(folder / "run.yaml")
+    plans = plan_sweep(Sweep(run_file, force=True))
+    assert {one.store.problem for one in plans} == {""}
+    run_sweep(run_file, force=True)
+    assert encoded["texts"] == sum(one.store.texts for one in plans)
+    assert encoded["images"] == sum(one.store.images for one in plans)
 
 
 def test_times_come_from_measurements_of_this_sweep(
