@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.cli import granularity
+from engine.cli.lines import one_line
 from engine.cli.output import output_file, write_file
 from engine.cli.paths import PATH
 from engine.corpus.normalise import NORMALISATIONS
@@ -272,7 +273,5 @@ def _print_table(console: Console, table: Table) -> None:
 def _print_line(console: Console, label: str, value: str, style: str = "bold") -> None:
     """A label and a value on one line; nothing in the value, often from a file, is markup or control."""
     from rich.text import Text
-
-    from engine.cli.main import one_line
 
     console.print(Text.assemble((label, style), one_line(value)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from engine.cli.lines import one_line
 from engine.cli.paths import PATH, named_files
 from engine.errors import InputError
 
@@ -219,7 +220,6 @@ def list_command(store_file: Path) -> None:
 
 def row_of(store: Store, file: Path) -> tuple[str, ...]:
     """What the table says of a set."""
-    from engine.cli.main import one_line
     from engine.store.distractors import open_set
 
     try:

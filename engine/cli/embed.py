@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.cli.command_line import command_line
+from engine.cli.lines import one_line
 from engine.cli.paths import PATH, named_files
 from engine.corpus.images import check_image_folder
 from engine.corpus.normalise import NORMALISATIONS
@@ -222,7 +223,6 @@ def show(report: EmbedReport) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from engine.cli.main import one_line
     from engine.report.console import print_whole
 
     table = Table(box=None, pad_edge=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from engine.cli.lines import one_line
 from engine.cli.paths import PATH
 from engine.corpus.read import DEFAULT_SPLIT, load_corpus
 from engine.corpus.registry import READERS
@@ -67,7 +68,6 @@ def _print_table(columns: Sequence[Column]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from engine.cli.main import one_line
     from engine.report.console import table_console
     from engine.variants.granularity import FEATURES, published_table
 

@@ -10,6 +10,7 @@ import click
 
 from engine.cli.command_line import command_line
 from engine.cli.paths import PATH, named_files
+from engine.cli.variant_options import split_variant
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
 from engine.corpus.registry import READERS
@@ -196,11 +197,3 @@ def read_variant(corpus: Corpus, option: str) -> ImportedSet:
 
     spec, file = split_variant(option)
     return of_variant(corpus, make_variant(spec), open_table(file))
-
-
-def split_variant(option: str) -> tuple[str, str]:
-    """Spec and file of ``SPEC=FILE``."""
-    spec, equals, file = option.rpartition("=")
-    if not equals or not spec or not file:
-        raise InputError(f"--variant {option}: expected SPEC=FILE, such as rococo:same_concept.json=same.npy")
-    return spec, file

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.cli.command_line import command_line
+from engine.cli.lines import echo_line, print_facts
 from engine.cli.paths import PATH, named_files
+from engine.cli.sets_view import check_damage, damaged_rows, sets_table
+from engine.cli.variant_options import split_variant
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
 from engine.corpus.registry import READERS
@@ -100,7 +103,6 @@ def inspect_command(folder: Path, verify: bool) -> None:
 
     Ends with exit code 2 when a row does not keep its checksum.
     """
-    from engine.cli.store import check_damage, damaged_rows, print_facts, sets_table
     from engine.report.console import print_whole
     from engine.store.fixed_index import open_index
 
@@ -214,7 +216,6 @@ def import_command(
     Rows are L2-normalised on the way in (in float64). Images that --ids does not name are left out, as
     unreadable ones are.
     """
-    from engine.cli.import_ import split_variant
     from engine.report.console import ConsoleProgress
     from engine.store.fixed_index.importer import import_index
     from engine.variants.registry import make_variant
@@ -245,8 +246,6 @@ def import_command(
 
 def say_written(out: Path, record: IndexRecord) -> None:
     """What an index that was just made holds, and what to do with it."""
-    from engine.cli.store import echo_line
-
     sets = ", ".join(f"{one.label} {one.rows - one.skipped:,} rows" for one in record.sets)
     space = (
         f"space {record.space}" if record.space != record.encoder_fingerprint else "its encoder's own space"

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import click
 
+from engine.cli.lines import one_line
 from engine.errors import ItrstressError, unknown_name
 from engine.resources import shortage
 from engine.version import VERSION
@@ -103,12 +104,6 @@ def itrstress(debug: bool) -> None:
     often it prefers the fake, and what a search costs. Start with `itrstress demo`: it needs no data, no
     GPU and no network.
     """
-
-
-def one_line(message: object) -> str:
-    """The message on one line, control characters shown as escapes."""
-    text = " ".join(str(message).split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

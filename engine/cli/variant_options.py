@@ -15,6 +15,7 @@ from engine.corpus.registry import READERS
 from engine.errors import InputError
 
 if TYPE_CHECKING:
+    from engine.corpus.corpus import Corpus
     from engine.variants.influence import Influence
     from engine.variants.variant import Variant
 
@@ -130,3 +131,28 @@ def influence_of(models: Sequence[str]) -> Influence | None:
 def rococo_file(specs: Sequence[str]) -> Path | None:
     """The file of the first ``rococo:FILE`` among specs."""
     return next((Path(spec.partition(":")[2]) for spec in specs if spec.startswith("rococo:")), None)
+
+
+def split_variant(option: str) -> tuple[str, str]:
+    """Spec and file of ``SPEC=FILE``."""
+    spec, equals, file = option.rpartition("=")
+    if not equals or not spec or not file:
+        raise InputError(f"--variant {option}: expected SPEC=FILE, such as rococo:same_concept.json=same.npy")
+    return spec, file
+
+
+def image_sizes(
+    corpus: Corpus, folder: Path, variants: Sequence[Variant]
+) -> Sequence[tuple[int, int]] | None:
+    """(width, height) of every image, when a variant of images is to be made."""
+    from engine.corpus.images import image_size
+    from engine.report.console import ConsoleProgress
+
+    if not any(variant.modality == "images" for variant in variants):
+        return None
+    sizes = []
+    with ConsoleProgress().task("measured", len(corpus.images), "images") as advance:
+        for image in corpus.images:
+            sizes.append(image_size(folder, image.file))
+            advance(1)
+    return sizes

@@ -13,6 +13,7 @@ from engine.cli.output import output_file, write_file
 from engine.cli.paths import PATH
 from engine.cli.variant_options import (
     corpus_options,
+    image_sizes,
     influence_of,
     influence_option,
     rococo_file,
@@ -20,7 +21,6 @@ from engine.cli.variant_options import (
     variant_options,
     variants_of,
 )
-from engine.cli.variants_make import image_sizes
 from engine.corpus.read import read_corpus
 from engine.errors import InputError
 

@@ -12,6 +12,7 @@ import click
 from engine.cli.paths import PATH
 from engine.cli.variant_options import (
     corpus_options,
+    image_sizes,
     influence_of,
     influence_option,
     specs_of,
@@ -91,23 +92,6 @@ def command(
             made.append(_make(spec, variant, corpus, sizes, out, force))
             advance(1)
     _print_table(made)
-
-
-def image_sizes(
-    corpus: Corpus, folder: Path, variants: Sequence[Variant]
-) -> Sequence[tuple[int, int]] | None:
-    """(width, height) of every image, when a variant of images is to be made."""
-    from engine.corpus.images import image_size
-    from engine.report.console import ConsoleProgress
-
-    if not any(variant.modality == "images" for variant in variants):
-        return None
-    sizes = []
-    with ConsoleProgress().task("measured", len(corpus.images), "images") as advance:
-        for image in corpus.images:
-            sizes.append(image_size(folder, image.file))
-            advance(1)
-    return sizes
 
 
 def _make(
