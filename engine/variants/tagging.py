@@ -30,7 +30,6 @@ CACHE_FILE = "tags.sqlite"
 NOUN_TAGS = frozenset({"NN", "NNS", "NNP", "NNPS"})
 PLURAL_TAGS = frozenset({"NNS", "NNPS"})
 ADJECTIVE_TAGS = frozenset({"JJ", "JJR", "JJS"})
-SPACE_TAG = "_SP"
 _UNNEEDED = ("parser", "ner", "senter")
 _BATCH = 256
 _WAIT_SECONDS = 60.0
@@ -67,11 +66,6 @@ class Token:
     def is_adjective(self) -> bool:
         """JJ, JJR or JJS."""
         return self.tag in ADJECTIVE_TAGS
-
-    @property
-    def is_space(self) -> bool:
-        """White space that spaCy makes a token of its own, such as a newline or a second space."""
-        return self.tag == SPACE_TAG
 
 
 Tokens = tuple[Token, ...]

@@ -63,11 +63,6 @@ class Benchmark(Part):
     machine: Machine
     rows: tuple[Measurement, ...] = Field(min_length=1)
 
-    @property
-    def batch_sizes(self) -> tuple[int, ...]:
-        """All sizes of batches, ascending."""
-        return tuple(sorted({int(size) for row in self.rows for size in row.batches if size.isdecimal()}))
-
 
 def read_benchmark(path: Path) -> Benchmark:
     """The measurements in a file.
