@@ -184,7 +184,10 @@ def without_repeats(found: Iterable[FoundRun]) -> tuple[FoundRun, ...]:
     for one in found:
         first = kept.setdefault(one.name, one)
         if first.run.key != one.run.key:
-            raise InputError(f"{first.file} and {one.file} hold different results of the run {one.label}")
+            raise InputError(
+                f"{first.file} and {one.file} hold different results of the run {one.label}; remove the one "
+                "that is no longer wanted, or compare them apart"
+            )
         if one.provenance.created > first.provenance.created:
             kept[one.name] = one
     return tuple(kept.values())

@@ -173,9 +173,10 @@ def evaluate_store(
 
 
 def shown_name(store: Store, rerank: Reranking | None) -> str:
-    """The checkpoint in tables: the encoder's spec, and what reranks it."""
+    """The checkpoint in tables: the encoder's spec, how many are reranked, and by what else."""
     spec = store.header.encoder_spec
     if rerank is None:
         return spec
     by = rerank.scores.reranker.spec
-    return f"{spec}, reranked" if by == spec else f"{spec}, reranked by {by}"
+    shown = f"{spec}, reranked {rerank.k_test}"
+    return shown if by == spec else f"{shown} by {by}"

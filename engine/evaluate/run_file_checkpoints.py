@@ -68,5 +68,6 @@ def spec_of(entry: CheckpointEntry, model: str, name: str) -> CheckpointSpec:
     spec = CheckpointSpec(model=model, name=entry.name or name, preprocess=entry.preprocess)
     if entry.rerank is None:
         return spec
-    shown = entry.name or f"{name}, reranked"
+    k_test = parse_k_test(str(entry.rerank), PUBLISHED_SHORTLISTS)
+    shown = entry.name or f"{name}, reranked {k_test}"
     return spec.model_copy(update={"name": shown, "store": spec.name, "rerank": str(entry.rerank)})

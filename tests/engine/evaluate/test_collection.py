@@ -67,7 +67,7 @@ def other_ties(results: Results) -> Results:
         ),
         (other_ties, "several tie policies: expected in .*, optimistic in .*x.json"),
         (lambda r: changed(r, encoder_fingerprint="f"), "two checkpoints have the name 'one'"),
-        (other_key, "hold different results of the run one, no variant, i2t"),
+        (other_key, "hold different results of the run one, no variant, i2t; remove the one that"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(

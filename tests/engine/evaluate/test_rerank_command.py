@@ -90,7 +90,7 @@ def test_the_second_run_scores_nothing_and_says_the_same(
     assert count is not None
     assert f"fake:both: 0 pairs scored, {count[1]} reused; kept in " in capsys.readouterr().out
     results = json.loads((folder / "one" / "results.json").read_text())
-    assert results["provenance"]["checkpoint"] == "fake:both, reranked"
+    assert results["provenance"]["checkpoint"] == "fake:both, reranked 3"
     runs = [json.loads((folder / name / "results.json").read_text())["runs"] for name in ("one", "two")]
     assert [run["metrics"] for run in runs[0]] == [run["metrics"] for run in runs[1]]
     assert runs[0][0]["stage"] == {
@@ -230,7 +230,7 @@ def test_a_sweep_keeps_plain_and_reranked_runs_apart(
 ) -> None:
     assert run(["sweep", "run.yaml"]) == 0
     said = capsys.readouterr()
-    assert "one, reranked" in said.out
+    assert "one, reranked 3" in said.out
     assert "reranked the best 3 by fake:both" in said.err
     stages = {
         path.parent.name: json.loads(path.read_text())["runs"][0]["stage"]
@@ -242,7 +242,7 @@ def test_a_sweep_keeps_plain_and_reranked_runs_apart(
     }
     monkeypatch.setattr(checkpoint_sweep, "open_reranker", lambda spec, **options: 1 / 0)
     assert run(["sweep", "run.yaml"]) == 0  # finished runs need no model
-    assert "one, reranked i2t: 1 of 1 runs are finished" in capsys.readouterr().err
+    assert "one, reranked 3 i2t: 1 of 1 runs are finished" in capsys.readouterr().err
 
 
 def test_a_report_shows_failures_whose_right_item_no_reranker_scored(swept: Path) -> None:
@@ -257,11 +257,31 @@ def test_a_report_shows_failures_whose_right_item_no_reranker_scored(swept: Path
 def test_another_length_of_the_shortlist_is_another_run(
     swept: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (swept / "run.yaml").write_text(SWEEP.replace("rerank: 3", "rerank: 3, name: second"))
     assert run(["sweep", "run.yaml"]) == 0
-    (swept / "run.yaml").write_text(SWEEP.replace("rerank: 3", "rerank: 4"))
+    (swept / "run.yaml").write_text(SWEEP.replace("rerank: 3", "rerank: 4, name: second"))
     assert run(["sweep", "run.yaml"]) == 2
     assert "its k_test is '3', expected '4'" in capsys.readouterr().err
     assert run(["sweep", "run.yaml", "--force"]) == 0
+
+
+def test_lengths_of_the_shortlist_stand_side_by_side(swept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = '  - {model: "blip:one.pth", rerank: flickr30k}\ncorpus:'
+    (swept / "run.yaml").write_text(SWEEP.replace("corpus:", other))
+    assert run(["sweep", "run.yaml"]) == 0
+    capsys.readouterr()
+    assert run(["compare", "results", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {one["checkpoint"] for one in found} == {"plain", "one, reranked 3", "one, reranked 128"}
+
+
+def test_evaluations_of_two_lengths_can_be_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for k_test in ("3", "5"):
+        assert go(folder, "--k-test", k_test, "--out", str(folder / k_test)) == 0
+    capsys.readouterr()
+    assert run(["compare", str(folder / "3"), str(folder / "5"), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {one["checkpoint"] for one in found} == {"fake:both, reranked 3", "fake:both, reranked 5"}
 
 
 @pytest.mark.parametrize(

@@ -296,7 +296,7 @@ def test_a_pattern_stands_for_its_files_in_natural_order(folder: Path, model: st
     [
         ('"blip:rb/base.pth"', None),
         ("blip:ra/base.pth, preprocess: openai", None),
-        ('"blip:ra/base.pth"', "base, reranked"),
+        ('"blip:ra/base.pth"', "base, reranked 256"),
         ('"blip:rb/base.pth", name: other', "other"),
     ],
 )
