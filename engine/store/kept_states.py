@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO
-
-import numpy as np
 
 from engine.encoders.scorer import State
-from engine.store.raw import Region, read_region, write_rows
-from engine.store.structure import storage_error
-
-STORED = np.dtype("<f4")
+from engine.store.raw import Region
+from engine.store.scratch import Scratch
 
 
 class KeptStates:
@@ -29,7 +22,7 @@ class KeptStates:
         self._left, self._folder = limit, folder
         self._held: dict[int, State] = {}
         self._placed: dict[int, Region] = {}
-        self._file: IO[bytes] | None = None
+        self._scratch: Scratch | None = None
 
     def __enter__(self) -> KeptStates:
         return self
@@ -37,16 +30,11 @@ class KeptStates:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self._scratch is not None:
+            self._scratch.close()
 
     def __contains__(self, key: int) -> bool:
         return key in self._held or key in self._placed
-
-    @property
-    def on_disk(self) -> int:
-        """How many states lie on the disk."""
-        return len(self._placed)
 
     def put(self, states: Mapping[int, State]) -> None:
         """Keep states; those of known keys are left as they are."""
@@ -63,16 +51,10 @@ class KeptStates:
         """The state of a key. Raises KeyError."""
         if key in self._held:
             return self._held[key]
-        assert self._file is not None
-        return read_region(self._file.fileno(), self._placed[key]).astype(np.float32, copy=False)
+        assert self._scratch is not None
+        return self._scratch.read(self._placed[key])
 
     def _write(self, state: State) -> Region:
-        try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
-            region = Region(os.fstat(self._file.fileno()).st_size, STORED, state.shape)
-            write_rows(self._file.fileno(), region, 0, state)
-        except OSError as error:
-            where = self._folder / "(image states)"
-            raise storage_error(where, state.nbytes, error, "raise --memory-limit") from error
-        return region
+        if self._scratch is None:
+            self._scratch = Scratch(self._folder, "image states", "raise --memory-limit")
+        return self._scratch.add(state)

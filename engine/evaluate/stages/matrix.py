@@ -1,13 +1,17 @@
 """Every pair has a score of its own: the rows of a store of scores, read block by block.
 
-Never more than a block of scores is in memory. A block is looked at twice: for the best positives, and, when
-those are known for all queries, for the counts at their scores and for the top.
+Never more than a block of scores is in memory, or those of the queries whose lists are asked for. A block is
+looked at twice: for the best positives, and, when those are known for all queries, for the counts at their
+scores and for the top.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from tempfile import gettempdir
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +23,20 @@ from engine.evaluate.search import NO_ROW, BaseSearch, Best, VariantSearch
 from engine.evaluate.stages.stage import SEARCH_VARIANT, BlockScores, Watched
 from engine.progress import Advance
 from engine.stopwatch import Stopwatch
+from engine.store.raw import Region
 from engine.store.schema import ORIGINAL, StoreHeader
+from engine.store.scratch import Scratch
 from indexes.protocol import Counts
 
 BLOCK_SCORES = 1 << 22  # 16 MiB of float32, and masks of the same shape
 NOTHING = np.float32(-np.inf)
-LAST = np.iinfo(np.int64).max
 PASSES = 2
 
 Scores = NDArray[np.float32]
 Places = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass
 class MatrixStage:
     """Scores of a store of pairs. `gallery` are the originals, `header` is the store's."""
 
@@ -39,6 +44,7 @@ class MatrixStage:
     gallery: Items
     header: StoreHeader
     watched: Watched
+    _originals: Scan | None = field(default=None, repr=False)
 
     @property
     def record(self) -> StageRecord:
@@ -53,7 +59,7 @@ class MatrixStage:
 
     def originals(self, queries: Queries, watch: Stopwatch, stage: str) -> BaseSearch:
         """Two passes over the scores of the queries with all originals."""
-        scan = Scan(queries, self.gallery)
+        scan = self._scan_originals(queries)
         with watch.stage(stage), self.watched(queries.items.name, PASSES * scan.size, "scores") as advance:
             positive = scan.best_related(advance)
             counts, top = scan.standing(positive.score, advance)
@@ -70,13 +76,21 @@ class MatrixStage:
         return base, VariantSearch(counts, top, own)
 
     def block_scores(self, queries: Queries, fakes: Items | None) -> BlockScores:
-        """Rows of the matrix; where the queries are its columns, every block reads it all."""
-        scans = [Scan(queries, part) for part in (self.gallery, fakes) if part is not None]
+        """Rows of the matrix; where the queries are its columns, it is turned once, in a temporary file."""
+        scans = [self._scan_originals(queries), *(() if fakes is None else (Scan(queries, fakes),))]
 
         def scores(start: int, stop: int) -> Scores:
             return np.concatenate([scan.block(start, stop) for scan in scans], axis=1)
 
         return scores
+
+    def _scan_originals(self, queries: Queries) -> Scan:
+        """Kept for the original queries, which every gallery variant has."""
+        if queries.items.name != ORIGINAL:
+            return Scan(queries, self.gallery)
+        if self._originals is None:
+            self._originals = Scan(queries, self.gallery)
+        return self._originals
 
 
 @dataclass(frozen=True)
@@ -107,6 +121,8 @@ class Scan:
         # no row has a score of two variants' items with each other
         assert ORIGINAL in (queries.items.name, items.name)
         self._asked = queries.items.row[queries.number]  # rows of the queries in their set
+        rows, columns = (queries.items, items.row) if self._asks_by_row else (items, self._asked)
+        self._block = max(1, BLOCK_SCORES // width_of(rows, columns))  # rows of the store read at once
         self.size = len(queries) * len(items)
 
     def best_related(self, advance: Advance) -> Best:
@@ -148,10 +164,16 @@ class Scan:
         """float32 [stop - start, items]: all scores of some queries."""
         if self._asks_by_row:
             return self._queries.read(start, stop)[:, self._items.row]
-        scores = np.empty((stop - start, len(self._items)), dtype=np.float32)
-        for first, last in self._item_blocks():
-            scores[:, first:last] = self._items.rows.read(first, last)[:, self._asked[start:stop]].T
-        return scores
+        if stop - start == len(self._queries):
+            return np.concatenate([tile.scores for tile in self.tiles()], axis=1)
+        scratch, regions = self._turned
+        return np.concatenate([scratch.read(region, start, stop) for region in regions], axis=1)
+
+    @cached_property
+    def _turned(self) -> tuple[Scratch, list[Region]]:
+        """All tiles [queries, rows] on the disk, so that some queries are read without the others."""
+        scratch = Scratch(Path(gettempdir()), "scores", "set TMPDIR to a folder with room")
+        return scratch, [scratch.add(tile.scores) for tile in self.tiles()]
 
     @property
     def _asks_by_row(self) -> bool:
@@ -163,34 +185,31 @@ class Scan:
         asking = self._queries.items
         return self._items.name == ORIGINAL and (asking.modality, asking.name) != ("images", ORIGINAL)
 
-    def _item_blocks(self) -> Iterator[tuple[int, int]]:
-        step = max(1, BLOCK_SCORES // self._width(self._items, self._asked))
-        return ((first, min(first + step, len(self._items))) for first in range(0, len(self._items), step))
-
     def tiles(self) -> Iterator[Tile]:
         """All scores; of a query in ascending rows."""
         return self._rows_of_queries() if self._asks_by_row else self._rows_of_items()
 
     def _rows_of_queries(self) -> Iterator[Tile]:
         """The queries' rows hold their scores with all originals."""
-        width = self._width(self._queries.items, self._items.row)
-        for start, stop in self._queries.blocks(max(1, BLOCK_SCORES // width)):
+        for start, stop in self._queries.blocks(self._block):
             scores = self._queries.read(start, stop)[:, self._items.row]
             yield Tile(slice(start, stop), slice(0, len(self._items)), scores)
 
     def _rows_of_items(self) -> Iterator[Tile]:
         """The items' rows hold the scores of all originals that ask."""
-        for start, stop in self._item_blocks():
+        everyone = slice(0, len(self._queries))
+        for start in range(0, len(self._items), self._block):
+            stop = min(start + self._block, len(self._items))
             scores = np.ascontiguousarray(self._items.rows.read(start, stop)[:, self._asked].T)
-            yield Tile(
-                slice(0, len(self._queries)), slice(start, stop), scores.astype(np.float32, copy=False)
-            )
+            yield Tile(everyone, slice(start, stop), scores.astype(np.float32, copy=False))
 
-    def _width(self, items: Items, columns: Places) -> int:
-        width = items.rows.shape[1]
-        if int(columns.max(initial=0)) >= width:
-            raise InputError(
-                f"{items.modality}/{items.name} has scores with {width} originals, expected at least "
-                f"{int(columns.max()) + 1}; make the store again"
-            )
-        return width
+
+def width_of(items: Items, columns: Places) -> int:
+    """How many originals a set has scores with. Raises `InputError` where one of the columns is missing."""
+    width = items.rows.shape[1]
+    if int(columns.max(initial=0)) >= width:
+        raise InputError(
+            f"{items.modality}/{items.name} has scores with {width} originals, expected at least "
+            f"{int(columns.max()) + 1}; make the store again"
+        )
+    return width

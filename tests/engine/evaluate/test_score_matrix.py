@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,8 @@ from engine.evaluate.stages import matrix
 from engine.evaluate.ties import POLICIES, Standing, Top
 from engine.report.table import results_table
 from engine.stopwatch import Stopwatch
-from engine.store.reader import check_embeddings, open_store
+from engine.store import scratch
+from engine.store.reader import StoredRows, check_embeddings, open_store
 from engine.store.schema import SetPlan, StoreHeader, VariantRecord
 from engine.store.writer import open_writer
 
@@ -229,6 +231,39 @@ def test_lists_are_the_rows_in_order_of_their_scores(
                 full = full_rows(world, direction, variant)
                 found = np.concatenate([listed.rows for listed in ranker.lists(4)])
                 np.testing.assert_array_equal(found, np.argsort(-full, axis=1, kind="stable")[:, :4])
+
+
+def test_lists_of_images_read_the_matrix_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+
+    def counted(rows: StoredRows, start: int, stop: int) -> Any:
+        nonlocal read
+        read += stop - start
+        return as_it_was(rows, start, stop)
+
+    as_it_was = StoredRows.read
+    monkeypatch.setattr(ranking, "MOST_CELLS", 1)  # a block of lists is a query
+    with open_store(write(plain(), tmp_path / "s.h5")) as store:
+        search = DirectionSearch(store, "i2t")
+        monkeypatch.setattr(StoredRows, "read", counted)
+        for variant, new in ((None, 8), (None, 0), ("words", 8), ("occlude", 4)):
+            before = read
+            assert len(list(Ranker.of(search, variant).lists(4))) == 4
+            assert read - before == new
+
+
+def test_a_turned_matrix_without_room_says_where_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ranking, "MOST_CELLS", 1)
+    monkeypatch.setattr(scratch, "write_rows", full)
+    with open_store(write(plain(), tmp_path / "s.h5")) as store:
+        ranker = Ranker.of(DirectionSearch(store, "i2t"), None)
+        with pytest.raises(InputError, match=r"\(scores\).*set TMPDIR to a folder with room"):
+            list(ranker.lists(4))
 
 
 def full_rows(world: Pairs, direction: str, variant: str | None) -> Scores:
