@@ -1,4 +1,4 @@
-"""The versions of the packages that a result depends on."""
+"""The versions of the packages that a result depends on, plug-ins included."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ PACKAGES = (
     "faiss-gpu",
     "faiss-cpu",
     "torch",
+    "torchvision",
+    "timm",
     "open_clip_torch",
     "transformers",
     "tokenizers",
+    "safetensors",
+    "huggingface_hub",
     "Pillow",
     "spacy",
     "en_core_web_sm",
@@ -31,12 +35,28 @@ PACKAGES = (
 )
 
 
+PLUGIN_GROUPS = "itrstress."
+"""How the groups of entry points begin that plug-ins are found by."""
+
+
 def package_versions() -> dict[str, str]:
-    """Versions of itrstress, Python and of those of `PACKAGES` that are installed."""
+    """Versions of itrstress, Python and of what is installed of `PACKAGES` and of plug-ins."""
     versions = {"itrstress": VERSION, "python": platform.python_version()}
     for package in PACKAGES:
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return versions
+    return versions | plugin_versions()
+
+
+def plugin_versions() -> dict[str, str]:
+    """Versions of the installed distributions that bring plug-ins, by name."""
+    points = importlib.metadata.entry_points()
+    found = (
+        point.dist
+        for group in points.groups
+        if group.startswith(PLUGIN_GROUPS)
+        for point in points.select(group=group)
+    )
+    return {dist.name: dist.version for dist in sorted(filter(None, found), key=lambda dist: dist.name)}
