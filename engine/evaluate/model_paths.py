@@ -13,11 +13,11 @@ from engine.corpus.shape import shorten
 from engine.encoders.registry import FILE_FAMILIES, check_family, parse_spec
 from engine.encoders.spec_paths import change_paths
 from engine.errors import InputError
+from engine.evaluate.names import natural_key
 from engine.evaluate.run_file_checks import RELATIVE
 
 OPEN_CLIP = "open_clip"
 LOCAL_DIR = "local-dir"
-DIGITS = re.compile(r"(\d+)")
 PATTERN = re.compile(r"[*?[]")
 
 
@@ -83,7 +83,7 @@ class ModelSpec:
         found = (folder / one for one in names)
         if self.family == OPEN_CLIP:
             found = (one for one in found if one.is_dir() == self.wants_folder)
-        return sorted(found, key=lambda one: natural(str(one)))
+        return sorted(found, key=lambda one: (natural_key(str(one)), one))
 
     def missing(self, folder: Path) -> str | None:
         """The part of the path that should be there and is not; None when nothing is known to be missing."""
@@ -130,11 +130,6 @@ def is_there(folder: Path, text: str) -> bool:
 def bare_name(path: Path) -> str:
     """A folder's name, a file's without its ending."""
     return path.name if path.is_dir() else path.stem
-
-
-def natural(text: str) -> list[tuple[int, str]]:
-    """A key that sorts numbers in a text by their value."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in DIGITS.split(text)]
 
 
 def apart(paths: Sequence[Path]) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from engine.evaluate import metrics
+from engine.evaluate.names import natural_key
 from engine.evaluate.results import DIRECTIONS, Direction
 from engine.report.leaderboard import Entry
 from engine.report.table import ASKS, NO_VARIANT
@@ -89,12 +90,6 @@ class Figure:
     ticks: tuple[str, ...] = ()
     log: bool = False
     missing: str = ""
-
-
-def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Orders names with numbers in them as people do: ``step-900`` before ``step-1000``."""
-    parts = re.split(r"([0-9]+)", name)
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part.lower()) for part in parts if part)
 
 
 def ordered_checkpoints(entries: Sequence[Entry]) -> tuple[str, ...]:

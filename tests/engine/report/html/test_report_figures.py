@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from engine.report.html.figures import (
     distractors_figure,
     least_crowded,
     levels_figure,
-    natural_key,
     split_variant,
     trade_off_figure,
     value_of,
@@ -41,20 +39,6 @@ def entry(checkpoint: str, variant: str | None, recall: float, **more: Any) -> E
         "base": {} if variant is None else {"recall@1": 60.0},
     }
     return Entry(**{**fields, **more})
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["step-2", "step-10", "step-100"],
-        ["a1b2", "a1b10", "a2b1"],
-        ["0", "epoch", "epoch 1", "epoch 02", "Epoch 3"],
-        ["x", "x²"],
-    ],
-)
-def test_names_are_ordered_as_people_count(names: list[str]) -> None:
-    for shuffled in permutations(names):
-        assert sorted(shuffled, key=natural_key) == names
 
 
 @pytest.mark.parametrize(
