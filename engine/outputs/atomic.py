@@ -39,9 +39,9 @@ def write_atomically(
         try:
             clear(temporary)
             write(temporary)
-            flush(temporary)
+            flush_path(temporary)
             temporary.replace(target)
-            flush(target.parent)
+            flush_path(target.parent)
         except OSError as error:
             raise not_writable(path, error, option) from error
         finally:
@@ -104,7 +104,7 @@ def publish(staging: Path, out: Path, last: str, inputs: Sequence[Path]) -> None
                 file.replace(place)
             else:  # a link, perhaps to another disk
                 write_atomically(place, partial(shutil.copyfile, file))
-        flush(out)
+        flush_path(out)
     except OSError as error:
         raise not_writable(out, error) from error
 
@@ -143,7 +143,7 @@ def clear(temporary: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def flush(path: Path) -> None:
+def flush_path(path: Path) -> None:
     """Have the system put a file's bytes, or a folder's names, on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

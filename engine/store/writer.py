@@ -13,7 +13,6 @@ costs reading and writing the bytes of the kept sets once; all sets of one `open
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
+from engine.outputs.atomic import flush_path
 from engine.outputs.lock import WriterLock
 from engine.packages import package_versions
 from engine.store.place import check_store_place
@@ -239,19 +239,10 @@ def replace_file(
     try:
         lay_out(temporary, path, stamped, layouts, None if old is None else old.fileno())
         temporary.replace(path)
-        flush_folder(path.parent)
+        flush_path(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise storage_error(path, 0, error) from error
-
-
-def flush_folder(folder: Path) -> None:
-    """See a moved file on the disk."""
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def now() -> str:
