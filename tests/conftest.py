@@ -26,7 +26,8 @@ def published_data() -> Path:
 @pytest.fixture(scope="session")
 def wordnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """WordNet, ready to be opened: the user's, or built from Debian's packages; skips where neither is."""
-    from engine.variants.wordnet import find_wordnet, install_from
+    from engine.variants.wordnet import find_wordnet
+    from engine.variants.wordnet_setup import install_from
 
     with pytest.MonkeyPatch.context() as patch:
         found = find_wordnet()

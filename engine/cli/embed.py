@@ -154,7 +154,7 @@ def command(
     from engine.store.place import check_store_place
     from engine.store.schema import MODALITIES
     from engine.store.score_rows import fill_store
-    from engine.variants.influence import bind_influence
+    from engine.variants.influence_binding import bind_influence
     from engine.variants.registry import make_variant
 
     check_store_place(out, "--out", named_files(click.get_current_context(), "--out"))

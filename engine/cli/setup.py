@@ -31,7 +31,8 @@ def wordnet(source: Path | None, fetch: bool, force: bool) -> None:
     The synonym perturbations and the WordNet features of `corpus granularity` need it; NLTK's own wordnet
     data in an NLTK data folder is found without this command.
     """
-    from engine.variants.wordnet import download, find_wordnet, install_from, open_wordnet
+    from engine.variants.wordnet import find_wordnet, open_wordnet
+    from engine.variants.wordnet_setup import download, install_from
 
     if source is not None and fetch:
         raise click.UsageError("--from and --download exclude each other; give one of them")

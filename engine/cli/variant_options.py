@@ -107,7 +107,7 @@ def variants_of(
     Raises `InputError` for a spec that is wrong, for two variants of one name, for encoders that are missing,
     and, where they must be `needed`, for encoders that are not.
     """
-    from engine.variants.influence import bind_influence, chooses_by_influence
+    from engine.variants.influence_binding import bind_influence, chooses_by_influence
     from engine.variants.registry import make_variant
 
     variants = [make_variant(spec) for spec in specs]

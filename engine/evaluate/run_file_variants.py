@@ -13,7 +13,7 @@ from engine.evaluate.run_file_checks import RELATIVE
 from engine.evaluate.run_options import RunDocument, VariantEntry
 from engine.evaluate.sets import direction_of
 from engine.evaluate.yaml_document import Document, Place
-from engine.variants.influence import bind_influence
+from engine.variants.influence_binding import bind_influence
 from engine.variants.registry import Family, make_variant, spec_parts, takes_seed, variant_families, with_seed
 from engine.variants.variant import Variant
 

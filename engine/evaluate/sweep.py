@@ -29,7 +29,7 @@ from engine.progress import Progress, Silent
 from engine.resources import shortage
 from engine.store.fixed_index import open_index
 from engine.store.reader import open_store
-from engine.variants.influence import bind_influence
+from engine.variants.influence_binding import bind_influence
 from engine.variants.registry import make_variant
 from indexes.errors import SearchInputError
 from indexes.registry import check_backend

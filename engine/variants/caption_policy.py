@@ -38,7 +38,7 @@ class CaptionPolicy(ABC):
     """A gallery variant of captions: one altered caption an original, or none.
 
     `parameters` are those that a spec of the family takes; the other fields keep their defaults.
-    `influence` is put in by `engine.variants.influence.bind_influence`; it is no part of equality.
+    `influence` is put in by `engine.variants.influence_binding.bind_influence`; it is no part of equality.
     """
 
     words: Words = NOUNS

@@ -4,10 +4,10 @@ The word's occurrence is deleted (`engine.variants.deletion.without_word`), so a
 two influences. Source: RoCOCO, "Making caption galleries ourselves", 2.
 
 This layer lies below the encoders, so it asks for no more than `TextEncoder`; who has encoders hands them in
-with `bind_influence`. The same captions and words give the same influences to the last bit on one machine,
-whatever their order and whatever batch size embeds the corpus: the distinct texts are encoded in an order of
-their own, in blocks of a fixed size, and influences are rounded to `DIGITS` decimals, far above the 1e-6 to
-which encoders promise a row.
+(`engine.variants.influence_binding`). The same captions and words give the same influences to the last bit on
+one machine, whatever their order and whatever batch size embeds the corpus: the distinct texts are encoded in
+an order of their own, in blocks of a fixed size, and influences are rounded to `DIGITS` decimals, far above
+the 1e-6 to which encoders promise a row.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ from engine.stopwatch import Stopwatch
 from engine.variants.deletion import without_word
 from engine.variants.influence_cache import cache_file, read_cached, write_cached
 from engine.variants.nouns import Noun
-from engine.variants.variant import Variant
 
 DIGITS = 5
 BLOCK = 1024  # texts an encoder is given at once; fixed, because what is beside a text may move its last bits
@@ -212,46 +211,3 @@ def influences(rows: Rows, whole: NDArray[np.int64], cut: NDArray[np.int64]) -> 
         result[part] = 1 - np.einsum("ij,ij->i", one, other) / lengths
     rounded: Scores = np.round(result, DIGITS) + 0.0  # no negative zero
     return rounded
-
-
-# ---------------------------------------------------------------- variants that choose by influence
-
-
-class NeedsInfluence(Protocol):
-    """A variant that may choose words by influence: a frozen data class with these."""
-
-    @property
-    def by_influence(self) -> bool:
-        """Whether it does."""
-
-    influence: Influence | None
-
-
-_Variant = TypeVar("_Variant", bound=Variant)
-
-
-def chooses_by_influence(variant: Variant) -> bool:
-    """Whether a variant needs encoders before it can be applied."""
-    return bool(getattr(variant, "by_influence", False))
-
-
-def bind_influence(variants: Sequence[_Variant], influence: Influence | None) -> list[_Variant]:
-    """The variants, those that choose words by influence with the encoders to do it.
-
-    Raises `InputError` when one needs encoders and there are none, or when there are and none needs them.
-    """
-    needy = [variant.name for variant in variants if chooses_by_influence(variant)]
-    if needy and influence is None:
-        raise InputError(
-            f"variant {needy[0]!r} chooses words by embedding influence, and no encoder is given; name one "
-            "or several with --influence MODEL[,MODEL...] (`influence: [MODEL, ...]` in a run file)"
-        )
-    if influence is not None and not needy:
-        raise InputError(
-            f"influence of {', '.join(influence.models)} is asked for, and no variant chooses words by it; "
-            "leave it out, or take a variant such as same_concept:choice=low_ei"
-        )
-    return [
-        replace(variant, influence=influence) if chooses_by_influence(variant) else variant  # type: ignore[type-var]
-        for variant in variants
-    ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.corpus.corpus import Corpus
 from engine.corpus.wording import same_form
 from engine.errors import InputError
-from engine.variants.influence import bind_influence, chooses_by_influence
+from engine.variants.influence_binding import bind_influence, chooses_by_influence
 from engine.variants.parameters import DEFAULT
 from engine.variants.registry import make_variant, variant_families
 from engine.variants.variant import VariantItems

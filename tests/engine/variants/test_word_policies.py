@@ -102,7 +102,7 @@ def test_deletion_takes_one_noun_with_one_gap(family: str, corpus: Corpus, make_
 
 def bound(spec: str, make_influence: Any) -> Any:
     """The variant, with an encoder where it chooses by influence."""
-    from engine.variants.influence import bind_influence, chooses_by_influence
+    from engine.variants.influence_binding import bind_influence, chooses_by_influence
 
     variant = make_variant(spec)
     return bind_influence([variant], make_influence()[0] if chooses_by_influence(variant) else None)[0]

@@ -10,17 +10,14 @@ import pytest
 from engine.cli.main import run
 from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.errors import InputError
-from engine.variants import wordnet as module
 from engine.variants.registry import make_variant
-from engine.variants.wordnet import (
+from engine.variants.wordnet import RESOURCE, WAYS, data_folder, open_wordnet
+from engine.variants.wordnet_setup import (
     DATABASE_FILES,
-    RESOURCE,
-    WAYS,
-    data_folder,
+    download,
     install_from,
     installed_folder,
     lexnames,
-    open_wordnet,
 )
 
 
@@ -181,7 +178,7 @@ def test_a_download_is_unpacked_and_tried(
             shutil.copytree(database, root / name, dirs_exist_ok=True)
 
     monkeypatch.setattr(nltk.downloader.Downloader, "download", fetch)
-    assert module.download() == installed_folder()
+    assert download() == installed_folder()
     assert open_wordnet().depth("dog") == 9
 
 
