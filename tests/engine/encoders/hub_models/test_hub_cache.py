@@ -71,6 +71,19 @@ def test_files_are_those_of_the_commit_that_main_names(hub: Path, saved: Callabl
     assert {file.parent.name for file in list(cached_files([REPOSITORY]))[1:]} == {"b" * 40}
 
 
+def test_a_published_tag_of_open_clip_has_a_repository(hub: Path, no_sockets: list[object]) -> None:
+    spec = "open_clip:ViT-B-32:openai"
+    assert cached_repositories(spec) == ()
+    repository = hub / "models--timm--vit_base_patch32_clip_224.openai"
+    snapshot = repository / "snapshots" / ("c" * 40)
+    snapshot.mkdir(parents=True)
+    (snapshot / "open_clip_model.safetensors").write_bytes(b"weights")
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("c" * 40)
+    assert cached_repositories(spec) == (repository.name,)
+    assert no_sockets == []
+
+
 def test_a_new_commit_is_noticed_by_a_finished_sweep(
     hub: Path,
     run_file: Path,
