@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
@@ -15,6 +14,7 @@ from engine.cli import granularity
 from engine.cli.lines import one_line
 from engine.cli.output import output_file, write_file
 from engine.cli.paths import PATH
+from engine.corpus.decoding import decoding_threads
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT, load_corpus
 from engine.corpus.registry import READERS
@@ -30,7 +30,6 @@ SCHEMA = 1
 STANDARD_OUTPUT = Path("-")
 NAMES_SHOWN = 10
 BAR_WIDTH = 40
-MOST_WORKERS = 8
 
 SURFACE_LABELS = {
     "trailing_white_space": "trailing white space",
@@ -142,9 +141,8 @@ def _decode_all(corpus: Corpus, folder: Path) -> ImageFacts:
     from engine.corpus.inspect import inspect_images
     from engine.report.console import ConsoleProgress
 
-    workers = min(MOST_WORKERS, os.cpu_count() or 1)
     with ConsoleProgress().task("decoded", len(corpus.images), "images") as advance:
-        return inspect_images(corpus, folder, workers=workers, on_image=lambda: advance(1))
+        return inspect_images(corpus, folder, workers=decoding_threads(), on_image=lambda: advance(1))
 
 
 def _render(inspection: Inspection) -> None:

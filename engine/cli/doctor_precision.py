@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import click
 
 from engine.cli.paths import PATH
 from engine.cli.variant_options import corpus_options
+from engine.corpus.decoding import decoding_threads
 from engine.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from engine.store.image_source import ImageSource
 
 BATCH_SIZE = 64
-MOST_WORKERS = 8
 
 
 @click.command("precision")
@@ -112,7 +111,7 @@ def encode(encoder: Encoder, corpus: Corpus, source: ImageSource, path: Path, la
         [],
         path,
         batch_size=BATCH_SIZE,
-        workers=min(MOST_WORKERS, os.cpu_count() or 1),
+        workers=decoding_threads(),
         progress=ConsoleProgress(),
         label=label,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 from engine.cli.command_line import command_line
 from engine.cli.lines import one_line
 from engine.cli.paths import PATH, named_files
+from engine.corpus.decoding import MOST_DECODERS, decoding_threads
 from engine.corpus.images import check_image_folder
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from engine.store.embed import EmbedReport, SetCount
     from engine.variants.variant import Modality
 
-MOST_WORKERS = 8
 SET_COLUMNS = ("set", "rows", "there before", "encoded", "equal text", "skipped", "pending")
 NAMES_SHOWN = 10
 STAGES = ("plan", "decode", "encode", "write", "untracked")
@@ -98,7 +97,7 @@ STAGES = ("plan", "decode", "encode", "write", "untracked")
     "--workers",
     default=None,
     type=click.IntRange(1, LARGEST_WORKERS),
-    help=f"Threads that decode images. [default: one a core, at most {MOST_WORKERS}]",
+    help=f"Threads that decode images. [default: one a core, at most {MOST_DECODERS}]",
 )
 @click.option(
     "--dtype",
@@ -183,7 +182,7 @@ def command(
             made,
             out,
             batch_size=batch_size,
-            workers=workers or min(MOST_WORKERS, os.cpu_count() or 1),
+            workers=workers or decoding_threads(),
             dtype="float16" if dtype == "float16" else "float32",
             skip_unreadable=skip_unreadable,
             force=force,

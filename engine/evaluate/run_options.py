@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from engine.corpus.decoding import decoding_threads
 from engine.corpus.read import DEFAULT_SPLIT
 from engine.encoders.registry import DEFAULT_BATCH_SIZE, LARGEST_BATCH_SIZE, LARGEST_WORKERS
 from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, MOST_RESAMPLES
@@ -15,15 +15,8 @@ from engine.evaluate.results import DIRECTIONS, Direction, Record
 from engine.evaluate.ties import DEFAULT_POLICY, TiePolicyName
 from engine.evaluate.yaml_document import Place
 
-DECODERS = 8
-
 Text = Annotated[str, Field(min_length=1)]
 Seed = Annotated[int, Field(ge=0)]
-
-
-def default_workers() -> int:
-    """One image decoder a core, at most `DECODERS`."""
-    return min(DECODERS, os.cpu_count() or 1)
 
 
 class CheckpointEntry(Record):
@@ -105,7 +98,7 @@ class Options(Record):
     precision: Text = "fp32"
     device: Text = "auto"
     batch_size: Annotated[int, Field(ge=1, le=LARGEST_BATCH_SIZE)] = DEFAULT_BATCH_SIZE
-    workers: Annotated[int, Field(ge=1, le=LARGEST_WORKERS)] = Field(default_factory=default_workers)
+    workers: Annotated[int, Field(ge=1, le=LARGEST_WORKERS)] = Field(default_factory=decoding_threads)
     memory_limit: Text | None = None
     distractor_set: Text | None = None
     ranked: bool = False
