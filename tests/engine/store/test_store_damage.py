@@ -342,7 +342,9 @@ def test_inspect_tells_of_missing_and_skipped_rows(tmp_path, small, unit_rows, c
     shown = capsys.readouterr().out
     assert "note: images/original lacks 1 rows" in shown
     assert "note: images/original skipped 2 images: not an image" in shown
-    assert "note: there is no captions/original; evaluate needs it, or an index that has it (--index)" in shown
+    assert (
+        "note: there is no captions/original; evaluate needs it, or an index that has it (--index)" in shown
+    )
 
 
 def test_a_store_without_a_modality_says_so(store_file):
