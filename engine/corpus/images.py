@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
@@ -101,8 +101,8 @@ def open_image(folder: str | Path, file: str) -> Image.Image:
     return decode_image(find_image(folder, file).path, file)
 
 
-def decode_image(path: Path, file: str) -> Image.Image:
-    """The image at `path` (called `file` in errors) as a fully decoded RGB image.
+def decode_image(path: Path | BinaryIO, file: str) -> Image.Image:
+    """The image at `path`, or in an open file (called `file` in errors) as a fully decoded RGB image.
 
     EXIF rotation is applied; 16-bit grey is scaled to 8 bit; transparency is composited on white; CMYK,
     palette and grey are converted. Of an animation it is the first frame.
@@ -126,7 +126,7 @@ def image_size(folder: str | Path, file: str) -> tuple[int, int]:
 
 
 @contextmanager
-def _opened(path: Path, file: str) -> Iterator[Image.Image]:
+def _opened(path: Path | BinaryIO, file: str) -> Iterator[Image.Image]:
     """The image at `path`, not yet decoded; what goes wrong with it becomes an `UnreadableImage`."""
     try:
         with Image.open(path, formats=FORMATS) as image:

@@ -170,6 +170,11 @@ def file_digest(folder: Path, file: str) -> str:
         data = find_image(folder, file).path.read_bytes()
     except (UnreadableImage, OSError):
         return ""
+    return bytes_digest(data)
+
+
+def bytes_digest(data: bytes) -> str:
+    """SHA-256 (hex) of an image file's bytes; "" when they show that they are cut off."""
     for start, end in ((JPEG_START, JPEG_END), (PNG_START, PNG_END)):
         if data.startswith(start) and end not in data[-1024:]:
             return ""

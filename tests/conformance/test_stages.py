@@ -86,11 +86,11 @@ class Numbers:
     def __init__(self, store: Any) -> None:
         self.store = store
 
-    def keys(self, items: Any) -> NDArray[np.uint64]:
-        return np.array([content_key(str(row)) for row in items.row], dtype=np.uint64)
+    def keys(self, name: str, rows: Sequence[int]) -> NDArray[np.uint64]:
+        return np.array([content_key(str(row)) for row in rows], dtype=np.uint64)
 
-    def draw(self, items: Any, number: int) -> int:
-        return int(items.row[number])
+    def draw(self, name: str, row: int) -> int:
+        return row
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from engine.encoders.scorer import Reranker
 from engine.errors import InputError
 from engine.evaluate.gallery import Items
-from engine.evaluate.stages.contents import StoreImages, texts_of
 from engine.evaluate.stages.stage import Watched
 from engine.store.kept_states import KeptStates
 from engine.store.pair_file import PairFile, content_key
+from engine.store.reader import Store
+from engine.store.stored_images import StoredImages
 
 Numbers = NDArray[np.int64]
 
@@ -41,7 +42,7 @@ class PairScores:
     """
 
     reranker: Reranker
-    images: StoreImages
+    images: StoredImages
     file: PairFile
     states: KeptStates
     batch_size: int
@@ -87,7 +88,7 @@ class PairScores:
 
     def _image_keys(self, part: Items) -> NDArray[np.uint64]:
         if part.name not in self._keys:
-            self._keys[part.name] = self.images.keys(part)
+            self._keys[part.name] = self.images.keys(part.name, part.row.tolist())
         return self._keys[part.name]
 
     def _missing(
@@ -124,7 +125,7 @@ class PairScores:
         numbers = range(start, min(start + self.batch_size, len(part)))
 
         def prepare(number: int) -> object:
-            return self.reranker.prepare_image(self.images.draw(part, number))
+            return self.reranker.prepare_image(self.images.draw(part.name, int(part.row[number])))
 
         states = self.reranker.image_states(list(threads.map(prepare, numbers)))
         keys = self._image_keys(part)[start : start + len(numbers)].tolist()
@@ -152,3 +153,9 @@ def groups(keys: NDArray[np.uint64]) -> Iterator[tuple[int, Numbers]]:
     edges = np.flatnonzero(np.diff(keys[order])) + 1
     for where in np.split(order, edges) if len(keys) else ():
         yield int(keys[where[0]]), where
+
+
+def texts_of(store: Store, items: Items) -> list[str]:
+    """The texts of caption items."""
+    content = store.load("captions", items.name).content
+    return [content[row] for row in items.row.tolist()]

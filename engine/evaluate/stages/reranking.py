@@ -11,13 +11,13 @@ from pathlib import Path
 from engine.corpus.images import check_image_folder
 from engine.encoders.scorer import Reranker
 from engine.errors import InputError, unknown_name
-from engine.evaluate.stages.contents import StoreImages
 from engine.evaluate.stages.pair_scores import PairScores
 from engine.progress import Progress, Silent
 from engine.store.image_source import reads_of
 from engine.store.kept_states import KeptStates
 from engine.store.pair_file import PairFile
 from engine.store.reader import Store
+from engine.store.stored_images import StoredImages
 from indexes.memory import MemoryLimit
 
 DEFAULT_K_TEST = "coco"
@@ -58,7 +58,8 @@ def open_reranking(
 
     `k_test` is a number or the name of a published shortlist. Scores are kept in `pair_file` (default: beside
     the store, named after the reranker), image states in memory as far as a share of `limit` goes.
-    `progress` is told of damage in the file. Raises `InputError` for what cannot be used.
+    `progress` is told of damage in the file, and of a store that cannot tell images apart. Raises
+    `InputError` for what cannot be used.
     """
     if reads_of(reranker) != "images":
         raise InputError(f"{reranker.spec}: reranks region features, and only images can be given here")
@@ -67,11 +68,14 @@ def open_reranking(
     path = pair_file or default_pair_file(store.path, reranker)
     in_memory = STATES_IN_MEMORY if limit is None else limit.total // STATES_SHARE
     with PairFile(path, reranker.fingerprint) as file, KeptStates(in_memory, path.parent) as states:
+        watched, stored = progress or Silent(), StoredImages(store, folder)
         if file.loss is not None:
-            (progress or Silent()).note(file.loss)
+            watched.note(file.loss)
+        if not stored.verified:
+            watched.note(f"{store.path} keeps no digests of its images: those of {folder} are taken by name")
         scores = PairScores(
             reranker,
-            StoreImages(store, folder),
+            stored,
             file,
             states,
             batch_size,

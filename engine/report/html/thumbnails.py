@@ -1,42 +1,48 @@
 """Small pictures for the page, as data URIs, within a limit on their bytes.
 
-An image is shown only when its file is the one that was embedded (the store has its SHA-256): a picture of
-another file under the same name would be a false witness. Fakes are drawn again from their recipes.
+An image is shown only when its file is the one that was embedded: a picture of another file under the same
+name would be a false witness. Where the store keeps no digests to tell, the page says so. Fakes are drawn
+again from their recipes.
 """
 
 from __future__ import annotations
 
 import base64
 import io
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 
 from PIL import Image
 
-from engine.corpus.images import MissingImage, UnreadableImage, decode_image, find_image
+from engine.corpus.images import MissingImage, UnreadableImage
 from engine.errors import InputError
 from engine.progress import Progress
 from engine.report.html.failures import Failure, ImageKey
 from engine.report.html.sources import Sources
-from engine.store.image_source import file_digest
-from engine.store.reader import EmbeddingSet, Store
+from engine.store.reader import Store
 from engine.store.schema import ORIGINAL
-from engine.variants.recipes import recipe_from_json
+from engine.store.stored_images import OtherImage, StoredImages
 
 SIDE = 224  # pixels of the longer side: 112 on the page, sharp on dense screens
 QUALITY = 72
 LIMIT = 3_500_000  # characters of all data URIs together
+REASONS: Mapping[type[InputError], str] = {  # the more special first
+    MissingImage: "the file is not in the image folder",
+    OtherImage: "the file is not the one that was embedded",
+    UnreadableImage: "the file cannot be decoded",
+}
 LEFT_OUT = "left out to keep the report small"
 
 
 @dataclass(frozen=True)
 class Thumbnails:
-    """`uris` by image, and why the others have none."""
+    """`uris` by image, and why the others have none; `by_name`: nothing but names told files apart."""
 
     uris: Mapping[ImageKey, str]
     missing: Mapping[ImageKey, str]
+    by_name: bool = False
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -66,11 +72,19 @@ def make_thumbnails(
                     uris[image] = artist.draw(*image)
                     used += len(uris[image])
                 except (InputError, ValueError) as error:
-                    missing[image] = str(error)
+                    missing[image] = reason_of(error)
             else:
                 missing[image] = LEFT_OUT
             advance(1)
-    return Thumbnails(uris, missing)
+    return Thumbnails(uris, missing, artist.by_name)
+
+
+def reason_of(error: InputError | ValueError) -> str:
+    """Why an image has no thumbnail, the same words for all images."""
+    for kind, reason in REASONS.items():
+        if isinstance(error, kind):
+            return reason
+    return str(error)
 
 
 @dataclass
@@ -79,47 +93,26 @@ class Artist:
 
     sources: Sources
     folder: Path
-    _sets: dict[str, tuple[EmbeddingSet, dict[str, int]]] = field(default_factory=dict)
+    by_name: bool = False
+    _sets: dict[str, tuple[StoredImages, dict[str, int]]] = field(default_factory=dict)
 
     def draw(self, name: str, id: str) -> str:
         """The data URI of an item of a set of images. Raises `InputError` when it cannot be drawn."""
-        items, rows = self.find(name)
-        content = items.content[rows[id]]
-        if name == ORIGINAL:
-            return data_uri(self.original(rows[id]))
-        try:
-            description = json.loads(content)
-        except (ValueError, RecursionError):
-            description = None
-        if not isinstance(description, dict):
-            raise InputError("the store holds no recipe of the fake")
-        recipe = recipe_from_json(description)
-        return data_uri(recipe.draw([self.original(row) for row in recipe.sources]))
+        stored, rows = self.find(name)
+        uri = data_uri(stored.draw(name, rows[id]))
+        self.by_name |= not stored.verified
+        return uri
 
-    def original(self, row: int) -> Image.Image:
-        """An image of the corpus. Raises `InputError` when its file is not at hand or another one."""
-        originals, _ = self.find(ORIGINAL)
-        if not 0 <= row < len(originals.ids):
-            raise InputError("the recipe of the fake is of another corpus")
-        if originals.content_digest is None:
-            raise InputError("the store keeps no digests of its images, so files cannot be told apart")
-        file = originals.content[row]
-        try:
-            path = find_image(self.folder, file).path
-            if file_digest(self.folder, file) != originals.content_digest[row]:
-                raise InputError("the file is not the one that was embedded")
-            return decode_image(path, file)
-        except MissingImage:
-            raise InputError("the file is not in the image folder") from None
-        except UnreadableImage:
-            raise InputError("the file cannot be decoded") from None
-
-    def find(self, name: str) -> tuple[EmbeddingSet, dict[str, int]]:
-        """A set of images, of the first store that has it."""
+    def find(self, name: str) -> tuple[StoredImages, dict[str, int]]:
+        """A set of images, of the first store that has it and its originals, and the row of every id."""
         if name not in self._sets:
-            store = next(one for one in self.sources.stores if has_images(one, name))
-            loaded = store.load("images", name, complete=False)
-            self._sets[name] = loaded, {one: row for row, one in enumerate(loaded.ids)}
+            holds = (has_images(one, name) and has_images(one, ORIGINAL) for one in self.sources.stores)
+            store = next(compress(self.sources.stores, holds), None)
+            if store is None:
+                raise InputError("no store at hand holds the image and what it was made from")
+            ids = store.load("images", name, complete=False).ids
+            stored = StoredImages(store, self.folder)
+            self._sets[name] = stored, {one: row for row, one in enumerate(ids)}
         return self._sets[name]
 
 

@@ -20,6 +20,7 @@ from engine.errors import InputError
 from engine.evaluate import checkpoint_sweep
 from engine.evaluate.stages.reranking import parse_k_test
 from engine.store.embed import embed
+from engine.store.stored_images import StoredImages
 from engine.variants.registry import make_variant
 
 IMAGES = 6
@@ -114,6 +115,17 @@ def test_damage_in_the_file_of_scores_is_said_and_changes_no_result(
     assert "fake:both: 0 pairs scored, " not in said.out
     runs = [json.loads((folder / name / "results.json").read_text())["runs"] for name in ("one", "two")]
     assert [run["metrics"] for run in runs[0]] == [run["metrics"] for run in runs[1]]
+
+
+def test_files_that_are_taken_by_name_are_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = f"s.h5 keeps no digests of its images: those of {folder / 'images'} are taken by name"
+    assert go(folder) == 0
+    assert said not in capsys.readouterr().err
+    monkeypatch.setattr(StoredImages, "verified", False)
+    assert go(folder) == 0
+    assert said in capsys.readouterr().err
 
 
 def test_a_shortlist_longer_than_the_gallery_is_all_of_it(folder: Path) -> None:

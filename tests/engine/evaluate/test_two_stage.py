@@ -67,16 +67,15 @@ class FakeReranker:
 
 @dataclass
 class NumberedImages:
-    """Stands for `StoreImages`: an image is its row, 100 more for each further set."""
+    """Stands for `StoredImages`: an image is its row, 100 more for each further set."""
 
     store: Any
 
-    def keys(self, items: Any) -> NDArray[np.uint64]:
-        values = [content_key(str(self.draw(items, number))) for number in range(len(items))]
-        return np.array(values, dtype=np.uint64)
+    def keys(self, name: str, rows: Sequence[int]) -> NDArray[np.uint64]:
+        return np.array([content_key(str(self.draw(name, row))) for row in rows], dtype=np.uint64)
 
-    def draw(self, items: Any, number: int) -> float:
-        return float(items.row[number]) + (0.0 if items.name == "original" else 100.0)
+    def draw(self, name: str, row: int) -> float:
+        return float(row) + (0.0 if name == "original" else 100.0)
 
 
 @contextmanager

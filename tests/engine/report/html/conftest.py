@@ -87,7 +87,7 @@ def recipe(level: float, row: int, names: list[str]) -> str:
 
 def plans_of(
     names: list[str],
-    digests: list[str],
+    digests: list[str] | None,
     captions: int,
     levels: tuple[float, ...],
     families: tuple[str, ...],
@@ -153,14 +153,16 @@ def write_study(
     distractors: tuple[int, ...] = (0,),
     tied: bool = False,
     tail: str = "",
+    digested: bool = True,
 ) -> Study:
     """Evaluate made-up checkpoints that get better, as a sweep does, and keep what it would.
 
-    With `tied` all rows are the same; `tail` ends every caption.
+    With `tied` all rows are the same; `tail` ends every caption; without `digested` the stores keep no
+    digests of the images.
     """
     study = Study(folder)
     names, digests = draw_images(study.images, images)
-    plans = plans_of(names, digests, captions, levels, families, tail)
+    plans = plans_of(names, digests if digested else None, captions, levels, families, tail)
     (folder / "stores").mkdir()
     for number, checkpoint in enumerate(checkpoints):
         generator = np.random.default_rng(number)

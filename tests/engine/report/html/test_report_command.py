@@ -169,6 +169,17 @@ def test_images_are_embedded_and_no_other_file_under_their_name(study: Any, tmp_
     }
 
 
+def test_images_of_a_store_without_digests_are_shown_and_said_to_be_taken_by_name(
+    study: Any, make_study: Callable[..., Any], tmp_path: Path
+) -> None:
+    said = "The store keeps no digests of its images, so files are taken by their names."
+    assert said not in written([study.results], tmp_path / "r.html").text
+    undigested = make_study(checkpoints=("one",), digested=False)
+    page = written([undigested.results], tmp_path / "s.html")
+    assert page.data["thumbnails"]
+    assert said in page.text
+
+
 def test_captions_stay_text(study: Any, tmp_path: Path) -> None:
     out = tmp_path / "r.html"
     page = written([study.results], out)
