@@ -17,7 +17,7 @@ from engine.evaluate.collection import FoundRun
 from engine.evaluate.indexed import AnySets
 from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, Run
 from engine.evaluate.sample import Values
-from engine.report.html.sources import Sources
+from engine.report.html.sources import NAME_STORE, NO_STORE, Sources
 from engine.store.reader import EmbeddingSet
 from engine.store.schema import ORIGINAL
 from engine.variants.concepts import default_concepts
@@ -260,7 +260,7 @@ def find_failures(found: Sequence[FoundRun], sources: Sources, worst: int) -> Fa
         store = sources.store_of(one)
         if store is None:
             if sources.stores:  # that there is none is said once
-                missing.append(f"{one.label}: no store at hand holds the variant; name it with --store")
+                missing.append(f"{one.label}: {NO_STORE}; {NAME_STORE}")
             continue
         if (
             texts is None or texts.store is not store

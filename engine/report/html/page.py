@@ -32,7 +32,7 @@ from engine.report.html.figures import (
     value_of,
 )
 from engine.report.html.inline import content_policy, packed, plotting_library, script_data
-from engine.report.html.sources import Sources
+from engine.report.html.sources import NO_STORE, Sources
 from engine.report.html.thumbnails import Thumbnails, make_thumbnails
 from engine.report.leaderboard import Entry, entries_of
 from engine.report.table import ASKS, NO_VARIANT
@@ -358,7 +358,7 @@ def attribute_all(
     for (direction, variant), runs in by_variant(found).items():
         store = sources.store_of(runs[0])
         if store is None and sources.stores:
-            missing.append(f"What fools under {variant}, {direction}: no store at hand holds the variant")
+            missing.append(f"What fools under {variant}, {direction}: {NO_STORE}")
         elif store is not None:
             try:
                 parts.append(attribute(runs, store, DIMENSIONS, LEAST_TRIALS))

@@ -28,6 +28,7 @@ from engine.variants.variant import Modality
 
 NAME_STORE = "name it with --store"
 NAME_IMAGES = "name it with --images"
+NO_STORE = "no store at hand holds the variant as it was evaluated"
 
 
 @dataclass
