@@ -10,6 +10,8 @@ from engine.encoders.scorer import State
 from engine.store.raw import Region
 from engine.store.scratch import Scratch
 
+STATES_IN_MEMORY = 4 << 30  # bytes, where no limit is given
+
 
 class KeptStates:
     """States by key; a context manager.

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.corpus.decoding import decoding_threads
 from engine.corpus.images import check_image_folder
 from engine.encoders.scorer import Reranker
 from engine.errors import InputError, unknown_name
 from engine.evaluate.stages.pair_scores import PairScores
 from engine.progress import Progress, Silent
 from engine.store.image_source import reads_of
-from engine.store.kept_states import KeptStates
+from engine.store.kept_states import STATES_IN_MEMORY, KeptStates
 from engine.store.pair_file import PairFile
 from engine.store.reader import Store
 from engine.store.stored_images import StoredImages
 from indexes.memory import MemoryLimit
 
 DEFAULT_K_TEST = "coco"
-STATES_IN_MEMORY = 4 << 30  # bytes, where no limit is given
 STATES_SHARE = 4  # a limit is divided by it
-MOST_WORKERS = 8
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def open_reranking(
             file,
             states,
             batch_size,
-            workers=min(MOST_WORKERS, os.cpu_count() or 1),
+            workers=decoding_threads(),
         )
         yield Reranking(scores, length)
 
