@@ -149,10 +149,10 @@ def command(
     from engine.encoders.scorer_registry import open_model
     from engine.report.console import ConsoleProgress
     from engine.store.embed import UnreadableImagesError
+    from engine.store.fill import fill_store
     from engine.store.image_source import ImageSource, NoImages, open_source
     from engine.store.place import check_store_place
     from engine.store.schema import MODALITIES
-    from engine.store.score_rows import fill_store
     from engine.variants.influence_binding import bind_influence
     from engine.variants.registry import make_variant
 

@@ -30,10 +30,10 @@ from engine.evaluate.stages.reranking import Reranking, open_reranking, parse_k_
 from engine.evaluate.stamp import Inputs, Measured, hub_state, is_embedded, read_stamp, stamp_of, write_stamp
 from engine.progress import Progress
 from engine.store.embed import EmbedReport
+from engine.store.fill import fill_store
 from engine.store.fixed_index import open_index
 from engine.store.reader import Store, open_store
 from engine.store.schema import StoreHeader
-from engine.store.score_rows import fill_store
 from engine.store.writer import OtherStoreError
 from indexes.memory import MemoryLimit, parse_bytes
 

@@ -12,26 +12,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.corpus.corpus import Corpus
-from engine.encoders.encoder import Encoder
 from engine.encoders.regions import other_input
 from engine.encoders.registry import describe_encoder
-from engine.encoders.scorer import PairScorer, State, is_pair_scorer
+from engine.encoders.scorer import PairScorer, State
 from engine.errors import InputError
 from engine.path_text import path_text
 from engine.progress import Advance, Progress, Silent
 from engine.stopwatch import Stopwatch
-from engine.store.embed import EmbedReport, Run, embed, made_by, plan_work
+from engine.store.embed import EmbedReport, Run, made_by, plan_work
 from engine.store.image_source import ImageSource, check_features, digest_images, naming_image, reads_of
 from engine.store.kept_states import KeptStates
-from engine.store.schema import MODALITIES, ORIGINAL, StoredDtype, StoreHeader
+from engine.store.schema import ORIGINAL, StoredDtype, StoreHeader
 from engine.store.writer import open_writer
-from engine.variants.variant import Modality, Variant
+from engine.variants.variant import Variant
 
 STATES_IN_MEMORY = 4 << 30  # bytes
 IMAGES_A_BLOCK = 256
@@ -199,29 +198,3 @@ def check_scorable(scorer: PairScorer, source: ImageSource, variants: Sequence[V
             f"variant {drawn}: draws new images, which {scorer.spec} does not read; leave it out, or give "
             "scores made elsewhere to `itrstress import --similarities`"
         )
-
-
-def fill_store(
-    model: Encoder | PairScorer,
-    corpus: Corpus,
-    source: ImageSource,
-    variants: Sequence[Variant],
-    path: str | Path,
-    *,
-    modalities: Sequence[Modality] = MODALITIES,
-    space: str = "",
-    **options: Any,
-) -> EmbedReport:
-    """`engine.store.embed.embed` with an encoder, `score` with a pair scorer; `options` are those of both.
-
-    Raises `InputError` also for one modality or a space with a pair scorer.
-    """
-    if not is_pair_scorer(model):
-        options |= {"modalities": modalities, "space": space}
-        return embed(cast(Encoder, model), corpus, source, variants, path, **options)
-    if space or set(modalities) < set(MODALITIES):
-        raise InputError(
-            f"{model.spec}: scores captions with images and makes no vectors; leave out --only, --space and "
-            "the index"
-        )
-    return score(model, corpus, source, variants, path, **options)

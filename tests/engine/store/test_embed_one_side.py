@@ -15,10 +15,10 @@ from engine.cli.main import run
 from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.errors import InputError
 from engine.store.embed import embed
+from engine.store.fill import fill_store
 from engine.store.image_source import NoImages
 from engine.store.reader import open_store
 from engine.store.schema import MODALITIES
-from engine.store.score_rows import fill_store
 from engine.variants.registry import make_variant
 
 IMAGES = 5

@@ -16,9 +16,9 @@ from engine.errors import InputError
 from engine.progress import Silent
 from engine.store import score_rows
 from engine.store.embed import EmbedReport
+from engine.store.fill import fill_store
 from engine.store.image_source import ImageFolder, RegionImages
 from engine.store.reader import open_store
-from engine.store.score_rows import fill_store
 from engine.variants.registry import make_variant
 from engine.variants.variant import Modality, Side, VariantItem, VariantItems
 
