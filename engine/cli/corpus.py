@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.cli import granularity
+from engine.cli.corpus_options import reading_options
 from engine.cli.lines import one_line
 from engine.cli.output import output_file, write_file
 from engine.cli.paths import PATH
 from engine.corpus.decoding import decoding_threads
-from engine.corpus.normalise import NORMALISATIONS
-from engine.corpus.read import DEFAULT_SPLIT, load_corpus
-from engine.corpus.registry import READERS
+from engine.corpus.read import load_corpus
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,19 +71,7 @@ command.add_command(granularity.command)
 @command.command("inspect")
 @click.argument("path", type=PATH)
 @click.option("--images", type=PATH, help="Image folder; every image is then decoded.")
-@click.option(
-    "--reader",
-    metavar="NAME",
-    help=f"Layout of the file, from its content if left out: {', '.join(READERS)}.",
-)
-@click.option("--split", default=DEFAULT_SPLIT, show_default=True, help="Part of a Karpathy file, or all.")
-@click.option(
-    "--normalisation",
-    metavar="NAME",
-    default="raw",
-    show_default=True,
-    help=f"What is done to every text before counting: {', '.join(NORMALISATIONS)}.",
-)
+@reading_options(texts="is done to every text before counting")
 @click.option(
     "--json", "json_file", type=PATH, metavar="FILE", help="Write everything as JSON too; - prints only that."
 )

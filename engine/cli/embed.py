@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.cli.command_line import command_line
+from engine.cli.corpus_options import reading_options
 from engine.cli.lines import one_line
 from engine.cli.paths import PATH, named_files
 from engine.corpus.decoding import MOST_DECODERS, decoding_threads
 from engine.corpus.images import check_image_folder
-from engine.corpus.normalise import NORMALISATIONS
-from engine.corpus.read import DEFAULT_SPLIT, read_corpus
-from engine.corpus.registry import READERS
+from engine.corpus.read import read_corpus
 from engine.encoders.registry import DEFAULT_BATCH_SIZE, LARGEST_BATCH_SIZE, LARGEST_WORKERS
 
 if TYPE_CHECKING:
@@ -46,15 +45,7 @@ STAGES = ("plan", "decode", "encode", "write", "untracked")
     "HDF5 file, or a folder with one .npz an image.",
 )
 @click.option("--out", required=True, type=PATH, metavar="STORE.h5", help="The store to write, or to finish.")
-@click.option("--reader", metavar="NAME", help=f"Layout of the corpus file: {', '.join(READERS)}.")
-@click.option("--split", default=DEFAULT_SPLIT, show_default=True, help="Part of a Karpathy file, or all.")
-@click.option(
-    "--normalisation",
-    metavar="NAME",
-    default="raw",
-    show_default=True,
-    help=f"What is done to every text before it is encoded: {', '.join(NORMALISATIONS)}.",
-)
+@reading_options(texts="is done to every text before it is encoded")
 @click.option(
     "--variant",
     "variants",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from engine.cli.corpus_options import reading_options
 from engine.cli.lines import one_line
 from engine.cli.paths import PATH
-from engine.corpus.read import DEFAULT_SPLIT, load_corpus
-from engine.corpus.registry import READERS
+from engine.corpus.read import load_corpus
 
 if TYPE_CHECKING:
     from engine.corpus.corpus import Corpus
@@ -32,12 +32,7 @@ class Column:
 
 @click.command("granularity")
 @click.argument("paths", nargs=-1, required=True, type=PATH, metavar="PATH...")
-@click.option(
-    "--reader",
-    metavar="NAME",
-    help=f"Layout of the files, from their content if left out: {', '.join(READERS)}.",
-)
-@click.option("--split", default=DEFAULT_SPLIT, show_default=True, help="Part of a Karpathy file, or all.")
+@reading_options(texts=None)
 def command(paths: Sequence[Path], reader: str | None, split: str) -> None:
     """Compare how fine-grained the captions of the corpora PATH... are.
 

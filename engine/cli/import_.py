@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.cli.command_line import command_line
+from engine.cli.corpus_options import reading_options
 from engine.cli.paths import PATH, named_files
 from engine.cli.variant_options import split_variant
-from engine.corpus.normalise import NORMALISATIONS
-from engine.corpus.read import DEFAULT_SPLIT, read_corpus
-from engine.corpus.registry import READERS
+from engine.corpus.read import read_corpus
 from engine.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,15 +51,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="The captioned image set the rows belong to.",
 )
-@click.option("--reader", metavar="NAME", help=f"Layout of the corpus file: {', '.join(READERS)}.")
-@click.option("--split", default=DEFAULT_SPLIT, show_default=True, help="Part of a Karpathy file, or all.")
-@click.option(
-    "--normalisation",
-    metavar="NAME",
-    default="raw",
-    show_default=True,
-    help=f"What was done to every text before it was encoded: {', '.join(NORMALISATIONS)}.",
-)
+@reading_options(texts="was done to every text before it was encoded")
 @click.option("--model", required=True, metavar="NAME", help="What to call the model in results.")
 @click.option(
     "--space", default="", metavar="NAME", help="The name of the rows' space, where several share it."

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.cli.command_line import command_line
+from engine.cli.corpus_options import reading_options
 from engine.cli.lines import echo_line, print_facts
 from engine.cli.paths import PATH, named_files
 from engine.cli.sets_view import check_damage, damaged_rows, sets_table
 from engine.cli.variant_options import split_variant
-from engine.corpus.normalise import NORMALISATIONS
-from engine.corpus.read import DEFAULT_SPLIT, read_corpus
-from engine.corpus.registry import READERS
+from engine.corpus.read import read_corpus
 
 if TYPE_CHECKING:
     from engine.store.fixed_index import FixedIndex, IndexRecord
@@ -177,15 +176,7 @@ def export_command(
     help="A gallery variant such as rococo:FILE and its rows, in the order of its items. Repeatable.",
 )
 @click.option("--model", default="", metavar="NAME", help="What made the rows. Default: the space's name.")
-@click.option("--reader", metavar="NAME", help=f"Layout of the corpus file: {', '.join(READERS)}.")
-@click.option("--split", default=DEFAULT_SPLIT, show_default=True, help="Part of a Karpathy file, or all.")
-@click.option(
-    "--normalisation",
-    metavar="NAME",
-    default="raw",
-    show_default=True,
-    help=f"What was done to every text before it was encoded: {', '.join(NORMALISATIONS)}.",
-)
+@reading_options(texts="was done to every text before it was encoded")
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float16"]),

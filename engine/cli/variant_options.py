@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from engine.cli.corpus_options import reading_options, with_options
 from engine.cli.paths import PATH
-from engine.corpus.normalise import NORMALISATIONS
-from engine.corpus.read import DEFAULT_SPLIT
-from engine.corpus.registry import READERS
 from engine.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,19 +32,9 @@ def corpus_options(*, required: bool) -> Callable[[_Command], _Command]:
             help="The captioned image set."
             + ("" if required else " Default, for rococo:FILE: the originals in FILE."),
         ),
-        click.option("--reader", metavar="NAME", help=f"Layout of the corpus file: {', '.join(READERS)}."),
-        click.option(
-            "--split", default=DEFAULT_SPLIT, show_default=True, help="Part of a Karpathy file, or all."
-        ),
-        click.option(
-            "--normalisation",
-            metavar="NAME",
-            default="raw",
-            show_default=True,
-            help=f"What is done to every text first: {', '.join(NORMALISATIONS)}.",
-        ),
+        reading_options(),
     )
-    return lambda command: _with(options, command)
+    return lambda command: with_options(options, command)
 
 
 def variant_options(command: _Command) -> _Command:
@@ -68,7 +56,7 @@ def variant_options(command: _Command) -> _Command:
             help="Of what is drawn and names no seed of its own.",
         ),
     )
-    return _with(options, command)
+    return with_options(options, command)
 
 
 def influence_option(help_text: str) -> Callable[[_Command], _Command]:
@@ -76,12 +64,6 @@ def influence_option(help_text: str) -> Callable[[_Command], _Command]:
     return click.option(
         "--influence", multiple=True, metavar="MODEL[,MODEL...]", help=f"{help_text} Repeatable."
     )
-
-
-def _with(options: Sequence[Callable[[_Command], _Command]], command: _Command) -> _Command:
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def specs_of(texts: Sequence[str], seed: int) -> list[str]:
