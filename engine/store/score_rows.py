@@ -27,12 +27,11 @@ from engine.progress import Advance, Progress, Silent
 from engine.stopwatch import Stopwatch
 from engine.store.embed import EmbedReport, Run, made_by, plan_work
 from engine.store.image_source import ImageSource, check_features, digest_images, naming_image, reads_of
-from engine.store.kept_states import KeptStates
+from engine.store.kept_states import STATES_IN_MEMORY, KeptStates
 from engine.store.schema import ORIGINAL, StoredDtype, StoreHeader
 from engine.store.writer import open_writer
 from engine.variants.variant import Variant
 
-STATES_IN_MEMORY = 4 << 30  # bytes
 IMAGES_A_BLOCK = 256
 
 
