@@ -16,7 +16,13 @@ from engine.errors import InputError, naming
 from engine.evaluate.bootstrap import Resampling
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.distractors import DistractorChoice, Distractors, open_distractors
-from engine.evaluate.finished import find_finished, outcomes_of, redrawn_provenance, with_intervals
+from engine.evaluate.finished import (
+    check_places,
+    find_finished,
+    outcomes_of,
+    redrawn_provenance,
+    with_intervals,
+)
 from engine.evaluate.indexed import Against, AnySets
 from engine.evaluate.names import run_name, safe_name
 from engine.evaluate.outcome_files import identity, read_outcomes
@@ -27,7 +33,17 @@ from engine.evaluate.run import execute
 from engine.evaluate.run_options import CheckpointSpec
 from engine.evaluate.sets import direction_of, run_key
 from engine.evaluate.stages.reranking import Reranking, open_reranking, parse_k_test, reranking_key
-from engine.evaluate.stamp import Inputs, Measured, hub_state, is_embedded, read_stamp, stamp_of, write_stamp
+from engine.evaluate.stamp import (
+    STAMP_HEAD,
+    Inputs,
+    Measured,
+    hub_state,
+    is_embedded,
+    read_stamp,
+    stamp_of,
+    write_stamp,
+)
+from engine.outputs.own import check_own_place
 from engine.progress import Progress
 from engine.store.embed import EmbedReport
 from engine.store.fill import fill_store
@@ -75,6 +91,13 @@ class CheckpointSweep:
             (variant, size): self.folder / f"{run_name(variant, direction, size)}.json"
             for variant, size in product((None, *variants), self.choice.sizes)
         }
+
+    def check_places(self) -> None:
+        """Raise `InputError` where a file of this checkpoint would replace what is none of a sweep's."""
+        check_own_place(self.stamp_path, b"" if self.force else STAMP_HEAD)
+        for direction in self.run_file.directions:
+            for file in self.files(direction).values():
+                check_places(file, force=self.force)
 
     def embed(self) -> None:
         """Complete the store and put its stamp beside it; the encoder is let go when it is done."""

@@ -11,8 +11,16 @@ from typing import Any
 
 from engine.errors import InputError
 from engine.evaluate.bootstrap import CONFIDENCE, Resampling, with_statistics
-from engine.evaluate.outcome_files import identity_difference, identity_of, outcomes_problem, read_outcomes
-from engine.evaluate.results import Results, Run, read_results
+from engine.evaluate.outcome_files import (
+    OUTCOMES_HEAD,
+    identity_difference,
+    identity_of,
+    outcomes_problem,
+    read_outcomes,
+)
+from engine.evaluate.results import RESULTS_HEAD, Results, Run, read_results
+from engine.inputs import check_regular_file
+from engine.outputs.own import check_own_place
 
 Note = Callable[[str], None]
 
@@ -47,13 +55,26 @@ def find_finished(
     return None
 
 
+def check_places(file: Path, *, force: bool) -> None:
+    """Raise `InputError` where the files of a run would replace a link, a pipe or, unless `force`, what no
+    sweep has written."""
+    outcomes = outcomes_of(file)
+    for place in (file, outcomes):
+        check_own_place(place)
+    if not force:
+        check_own_place(outcomes, OUTCOMES_HEAD)
+        if file.exists() and not is_whole_json(file):  # whole JSON of something else is told apart later
+            check_own_place(file, RESULTS_HEAD)
+
+
 def outcomes_of(file: Path) -> Path:
     """The per-query outcomes beside the results of a run."""
     return file.with_suffix(".parquet")
 
 
 def is_whole_json(file: Path) -> bool:
-    """Whether a file is JSON to its end, and not half-written."""
+    """Whether a file is JSON to its end, and not half-written. Raises `InputError` when it is no file."""
+    check_regular_file(file, "a results file")
     try:
         json.loads(file.read_bytes())
     except (ValueError, RecursionError):

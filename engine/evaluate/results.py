@@ -18,13 +18,14 @@ from engine.errors import InputError
 from engine.evaluate.plain_words import ABSENT_OR_UNKNOWN, expected
 from engine.evaluate.ties import TiePolicyName
 from engine.inputs import check_regular_file
-from engine.outputs.atomic import write_atomically
+from engine.outputs.own import write_own
 from engine.stopwatch import add_timings
 from engine.variants.variant import Modality, Side
 from indexes.protocol import Origin
 
 SCHEMA_VERSION: Final = 2
 RESULTS_FILE = "results.json"
+RESULTS_HEAD = b'{\n  "schema_version": '  # how a file of results begins
 
 Direction = Literal["i2t", "t2i"]
 
@@ -208,7 +209,7 @@ def join_words(words: Iterable[str]) -> str:
 def write_results(results: Results, path: Path) -> None:
     """Write the file whole or not at all. Raises `InputError` when the system does not let it be written."""
     text = json.dumps(results.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)
-    write_atomically(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+    write_own(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
 
 
 def read_results(path: str | Path) -> Results:

@@ -37,7 +37,8 @@ from engine.errors import InputError
 from engine.evaluate.results import QUERY_MODALITY, Record
 from engine.evaluate.run_file_variants import files_of_variant
 from engine.evaluate.run_options import CheckpointSpec, RunFile
-from engine.outputs.atomic import write_atomically
+from engine.inputs import check_regular_file
+from engine.outputs.own import write_own
 from engine.packages import package_versions
 from engine.store.embed import EmbedReport
 from engine.store.image_source import ImageFolder, ImageSource, NoImages, RegionImages, digest_images
@@ -45,6 +46,7 @@ from engine.store.reader import Store, open_store
 from engine.store.schema import MODALITIES, ORIGINAL
 from engine.variants.variant import Modality, Side, Variant, VariantItems
 
+STAMP_HEAD = b'{\n  "inputs": {'  # how the file of a stamp begins
 ABSENT = "not there"
 PYTHON = "python"  # the family of our own whose models are code of the user's
 
@@ -247,14 +249,15 @@ def stamp_of(
 def read_stamp(file: Path) -> Stamp | None:
     """The stamp in a file; None when there is none that can be read."""
     try:
+        check_regular_file(file, "a stamp")
         return Stamp.model_validate_json(file.read_bytes())
-    except (OSError, ValidationError):
+    except (InputError, OSError, ValidationError):
         return None
 
 
 def write_stamp(stamp: Stamp, file: Path) -> None:
     """Write the stamp whole or not at all."""
-    write_atomically(file, lambda temporary: temporary.write_text(stamp.model_dump_json(indent=2) + "\n"))
+    write_own(file, lambda temporary: temporary.write_text(stamp.model_dump_json(indent=2) + "\n"))
 
 
 def file_state(file: Path) -> str:

@@ -153,6 +153,8 @@ class Sweep:
     def check(self) -> None:
         """Raise `InputError` for what can be known, before any work, to be wrong with what is to be done."""
         options = self.run_file
+        for one in self.checkpoints:
+            one.check_places()
         if options.relevance is not None:
             open_store(options.relevance).close()
         if options.index is not None:
