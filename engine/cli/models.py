@@ -13,8 +13,7 @@ from engine.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-    from engine.encoders.catalogue import FamilyFacts
-    from engine.encoders.needed_files import NeededFile
+    from engine.encoders.family import FamilyFacts, NeededFile
 
 WIDTH = 100
 SHORT = 12  # characters of a digest
@@ -34,9 +33,9 @@ def list_command(as_json: bool) -> None:
 
     Plug-ins (entry points of the group itrstress.encoders) are listed with ours.
     """
-    from engine.encoders.catalogue import CATALOGUE, plugin_facts
+    from engine.encoders.catalogue import catalogue
 
-    families = {**CATALOGUE, **plugin_facts()}
+    families = catalogue()
     if as_json:
         click.echo(json.dumps({name: vars(facts) for name, facts in families.items()}, indent=2))
         return
@@ -85,11 +84,11 @@ def open_and_describe(spec: str, device: str, precision: str, preprocess: str | 
     """The model of a spec, opened without a network and described, JSON-ready."""
     from engine.encoders.device import resolve_device
     from engine.encoders.offline import no_network
-    from engine.encoders.registry import describe_encoder, open_encoder, parse_spec
-    from engine.encoders.scorer_registry import RERANKER_PARTS, SCORERS, open_pair_scorer
+    from engine.encoders.registry import describe_encoder, open_encoder, scores_pairs
+    from engine.encoders.scorer_registry import RERANKER_PARTS, open_pair_scorer
 
     with no_network():
-        if parse_spec(spec)[0] in SCORERS:
+        if scores_pairs(spec):
             model: Any = open_pair_scorer(spec, device=device, precision=precision)
         else:
             model = open_encoder(spec, device=device, precision=precision, preprocess=preprocess)

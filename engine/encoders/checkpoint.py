@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from engine.encoders.registry import model_families
 from engine.encoders.weights import Weights
 from engine.errors import InputError
 
@@ -39,19 +40,6 @@ _DAMAGE = (
 )
 _CUT_OFF = re.compile(r"unexpected EOF|central directory|Ran out of input|unexpected pos|reading zip")
 _GLOBAL = re.compile(r"GLOBAL:? ([\w.]+)")
-
-# family -> keys that only its checkpoints have, under any prefix of DataParallel
-_SIGNATURES: Mapping[str, tuple[str, ...]] = {
-    "vse_infty": ("gpool.linear.weight", "image_encoder.gpool.linear.weight"),
-    "vsrn": ("Rs_GCN_1.g.weight",),
-    "saf": ("SAF_module.attn_sim_w.weight",),
-    "sgr": ("SGR_module.0.graph_query_w.weight",),
-    "albef": (
-        "text_encoder.embeddings.token_type_embeddings.weight",
-        "text_encoder.bert.embeddings.token_type_embeddings.weight",
-    ),
-    "blip": ("text_encoder.encoder.layer.0.crossattention.self.query.weight",),
-}
 
 
 def read_checkpoint(path: Path) -> Mapping[str, Any]:
@@ -173,7 +161,8 @@ def family_of(model: Any) -> str | None:
     keys = {
         str(key).removeprefix(_WRAPPERS[0]) for part in parts if isinstance(part, Mapping) for key in part
     }
-    return next((family for family, known in _SIGNATURES.items() if keys.intersection(known)), None)
+    families = model_families().values()
+    return next((family.name for family in families if keys.intersection(family.signature)), None)
 
 
 def _model(checkpoint: Mapping[str, Any], family: str, path: Path) -> Any:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.registry import EncoderRequest, model_families
 from engine.errors import InputError, unknown_name
 
 
@@ -38,8 +38,12 @@ class CheckpointOptions:
         return int(given[0])
 
 
-def read_options(request: EncoderRequest, known: Collection[str]) -> CheckpointOptions:
-    """The options in the third part of the spec; `InputError` for an unknown key or a missing value."""
+def read_options(request: EncoderRequest) -> CheckpointOptions:
+    """The options in the third part of the spec.
+
+    Raises `InputError` for a key that the family does not know, or a missing value.
+    """
+    known = model_families()[request.family].options
     values: dict[str, list[str]] = {}
     for setting in request.weights.split(",") if request.weights else ():
         key, separator, value = setting.partition("=")

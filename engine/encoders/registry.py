@@ -1,15 +1,17 @@
 """The model families, and how a spec string becomes an encoder.
 
 A spec is ``family:name[:weights]``, for instance ``open_clip:ViT-B-32:openai``. A family of our own is one
-module with a function `open_family`, named in `FAMILIES`; a plug-in is an entry point of the group
-``itrstress.encoders`` whose name is the family and whose object is such a function. Neither is imported
-before the family is asked for.
+new file in `engine.encoders.families`, which names the module with its function `open_family`; nothing else
+needs to know it. A plug-in is an entry point of the group ``itrstress.encoders`` whose name is the family and
+whose object is such a function. Neither's code is imported before the family is asked for.
 """
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, cast
@@ -18,27 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.encoders.encoder import Encoder
+from engine.encoders.family import Family
 from engine.encoders.foreign import CheckedEncoder, call
 from engine.encoders.preprocess import parse_preprocess
 from engine.errors import InputError, unknown_name
 from engine.path_text import path_text
 
 ENTRY_POINT_GROUP = "itrstress.encoders"
-FAMILIES: Mapping[str, str] = {
-    "albef": "engine.encoders.albef.encoder",
-    "blip": "engine.encoders.blip.encoder",
-    "open_clip": "engine.encoders.open_clip",
-    "python": "engine.encoders.python_object",
-    "saf": "engine.encoders.sgraf.scorer",
-    "saf+sgr": "engine.encoders.sgraf.scorer",
-    "sgr": "engine.encoders.sgraf.scorer",
-    "sentence_transformers": "engine.encoders.sentence_transformers",
-    "transformers": "engine.encoders.transformers.encoder",
-    "vse_infty": "engine.encoders.vse_infty.encoder",
-    "vsrn": "engine.encoders.vsrn.encoder",
-}
-FILE_FAMILIES = ("albef", "blip", "saf", "saf+sgr", "sgr", "vse_infty", "vsrn")
-"""Their specs name files: ``family:PATH[:options]``."""
 PRECISIONS = ("fp32", "bf16", "fp16")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DEFAULT_BATCH_SIZE = 64
@@ -72,6 +60,20 @@ class EncoderRequest:
         )
 
 
+@cache
+def model_families() -> Mapping[str, Family]:
+    """Our own families by name, in alphabetical order. Raises ValueError for a name that is there twice."""
+    from engine.encoders import families
+
+    found: dict[str, Family] = {}
+    for file in pkgutil.iter_modules(families.__path__):
+        for family in import_module(f"{families.__name__}.{file.name}").FAMILIES:
+            if family.name in found:
+                raise ValueError(f"two model families are called {family.name!r}")
+            found[family.name] = family
+    return dict(sorted(found.items()))
+
+
 class OpenFamily(Protocol):
     """What a family is: a function from a request to an encoder. Raises `InputError` for what it
     cannot open."""
@@ -103,7 +105,7 @@ def open_encoder(
         parse_preprocess(preprocess)
     request = EncoderRequest(family, name, weights, device, precision, batch_size, preprocess)
     open_family = find_family(family)
-    if family in FAMILIES:
+    if family in model_families():
         return open_family(request)
     return CheckedEncoder(call(spec, open_family, request), spec)
 
@@ -126,17 +128,30 @@ def find_family(family: str) -> OpenFamily:
     A plug-in that is there but cannot be imported is an `InputError` too.
     """
     check_family(family)
-    if family in FAMILIES:
-        return cast(OpenFamily, import_module(FAMILIES[family]).open_family)
+    own = model_families().get(family)
+    if own is not None:
+        return cast(OpenFamily, import_module(own.module).open_family)
     plugin = find_plugins()[family]
     where = f"the plug-in {plugin.value} of the model family {family!r} cannot be loaded: its import"
     return cast(OpenFamily, call(where, plugin.load))
 
 
 def check_family(family: str) -> None:
-    """Raise `InputError` for a family that there is not, ours or a plug-in's; nothing is imported."""
-    if family not in FAMILIES and family not in find_plugins():
-        raise unknown_name("model family", family, [*FAMILIES, *find_plugins()])
+    """Raise `InputError` for a family that there is not, ours or a plug-in's; none's code is imported."""
+    if family not in model_families() and family not in find_plugins():
+        raise unknown_name("model family", family, [*model_families(), *find_plugins()])
+
+
+def scores_pairs(spec: str) -> bool:
+    """Whether a spec's family scores pairs and has no vector for an item."""
+    family = model_families().get(parse_spec(spec)[0])
+    return family is not None and family.scores_pairs
+
+
+def names_files(family: str) -> bool:
+    """Whether the specs of a family are ``family:PATH[:options]``."""
+    own = model_families().get(family)
+    return own is not None and own.names_files
 
 
 def find_plugins() -> Mapping[str, EntryPoint]:
@@ -164,8 +179,9 @@ def check_model(
     family, name, weights = parse_spec(spec)
     check_family(family)
     check_precision(precision, resolve_device(device))
-    if family in FAMILIES:
-        check = getattr(import_module(FAMILIES[family]), "check_request", None)
+    own = model_families().get(family)
+    if own is not None:
+        check = getattr(import_module(own.module), "check_request", None)
         if check is not None:
             check(EncoderRequest(family, name, weights, device, precision, preprocess=preprocess))
 

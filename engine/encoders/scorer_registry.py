@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from typing import cast
 
 from engine.encoders.encoder import Encoder
 from engine.encoders.registry import (
     DEFAULT_BATCH_SIZE,
-    FAMILIES,
     PRECISIONS,
     EncoderRequest,
+    model_families,
     open_encoder,
     parse_spec,
+    scores_pairs,
 )
 from engine.encoders.scorer import PairScorer, Reranker
 from engine.errors import InputError, unknown_name
 
-# family -> module with a function `open_scorer`
-SCORERS: Mapping[str, str] = {
-    "saf": "engine.encoders.sgraf.scorer",
-    "saf+sgr": "engine.encoders.sgraf.scorer",
-    "sgr": "engine.encoders.sgraf.scorer",
-}
-RERANKERS = ("albef", "blip")
-"""The families of our own whose models have a matching head."""
 RERANKER_PARTS = ("image_states", "score_pairs", "join", "shortlist")
 
 
@@ -40,10 +32,11 @@ def open_pair_scorer(
     family, name, weights = parse_spec(spec)
     if precision not in PRECISIONS:
         raise unknown_name("precision", precision, PRECISIONS)
-    if family not in SCORERS:
-        raise unknown_name("family of pair scorers", family, SCORERS)
+    if not scores_pairs(spec):
+        scorers = [one.name for one in model_families().values() if one.scores_pairs]
+        raise unknown_name("family of pair scorers", family, scorers)
     request = EncoderRequest(family, name, weights, device, precision, batch_size)
-    return cast(PairScorer, import_module(SCORERS[family]).open_scorer(request))
+    return cast(PairScorer, import_module(model_families()[family].module).open_scorer(request))
 
 
 def open_model(
@@ -58,7 +51,7 @@ def open_model(
 
     Options and errors as in `open_encoder`; `preprocess` is an error for a pair scorer.
     """
-    if parse_spec(spec)[0] not in SCORERS:
+    if not scores_pairs(spec):
         return open_encoder(
             spec, device=device, precision=precision, batch_size=batch_size, preprocess=preprocess
         )
@@ -83,8 +76,8 @@ def open_reranker(
 
 def check_reranker(spec: str) -> None:
     """Raise `InputError` for a family of our own whose models have no matching head; nothing is opened."""
-    family = parse_spec(spec)[0]
-    if family in FAMILIES and family not in RERANKERS:
+    family = model_families().get(parse_spec(spec)[0])
+    if family is not None and not family.has_matching_head:
         raise no_matching_head(spec)
 
 

@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable
 from pathlib import PurePath
 
-from engine.encoders.registry import FILE_FAMILIES, parse_spec
+from engine.encoders.registry import names_files, parse_spec
 
 BETWEEN_PATHS = re.compile("([,=+])")
-NO_HUB_FAMILIES = (*FILE_FAMILIES, "open_clip")
-"""What has a slash in their specs is a path; elsewhere it may be a repository of a model hub."""
+OPEN_CLIP = "open_clip"  # what has a slash in its specs is a path, as where a family names files
 HUB_NAME = re.compile(r"[^/.~][^/]*/[^/]+")
 
 
@@ -33,7 +32,7 @@ def without_folders(spec: str) -> str:
     Raises `InputError` for what is no spec.
     """
     family, *parts = parse_spec(spec)
-    may_be_hub = family not in NO_HUB_FAMILIES
+    may_be_hub = family != OPEN_CLIP and not names_files(family)
 
     def name(word: str) -> str:
         return word if may_be_hub and HUB_NAME.fullmatch(word) else PurePath(word).name or word

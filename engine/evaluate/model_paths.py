@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.corpus.shape import shorten
-from engine.encoders.registry import FILE_FAMILIES, check_family, parse_spec
+from engine.encoders.registry import check_family, names_files, parse_spec
 from engine.encoders.spec_paths import change_paths
 from engine.errors import InputError
 from engine.evaluate.names import natural_key
@@ -58,7 +58,7 @@ class ModelSpec:
         if weights is None:
             return cls(model, "", "") if family == OPEN_CLIP else cls(f"{family}:", name, "")
         is_last = is_there(folder, weights) or PATTERN.search(weights) is not None
-        if family == OPEN_CLIP or (family not in FILE_FAMILIES and is_last):
+        if family == OPEN_CLIP or (not names_files(family) and is_last):
             return cls(f"{family}:{name}:", weights, "")
         return cls(f"{family}:", name, weights)
 
@@ -92,7 +92,7 @@ class ModelSpec:
         if self.family == OPEN_CLIP:  # no published tag has a slash or a point
             is_tag = not (self.wants_folder or "/" in self.path or "." in self.path)
             return None if is_tag else self.path
-        parts = self.path.split("+") if self.family in FILE_FAMILIES else ()
+        parts = self.path.split("+") if names_files(self.family) else ()
         return next((one for one in parts if not is_there(folder, one)), None)
 
     def with_path(self, path: str, folder: Path) -> str:

@@ -31,7 +31,7 @@ from pydantic import ValidationError
 from engine.corpus.corpus import Corpus
 from engine.corpus.images import UnreadableImage, find_image
 from engine.encoders.hub_cache import cached_files, cached_repositories
-from engine.encoders.registry import FAMILIES, parse_spec
+from engine.encoders.registry import model_families, parse_spec
 from engine.encoders.spec_paths import path_words
 from engine.errors import InputError
 from engine.evaluate.results import QUERY_MODALITY, Record
@@ -288,7 +288,7 @@ def hashed(states: Iterable[str]) -> str:
 def is_foreign(model: str) -> bool:
     """Whether a model runs code of the user's or a plug-in's."""
     family = parse_spec(model)[0]
-    return family == PYTHON or family not in FAMILIES
+    return family == PYTHON or family not in model_families()
 
 
 def model_state(model: str) -> str:

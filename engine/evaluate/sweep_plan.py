@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from engine.encoders.registry import parse_spec
-from engine.encoders.scorer_registry import SCORERS
+from engine.encoders.registry import scores_pairs
 from engine.errors import InputError
 from engine.evaluate.checkpoint_sweep import CheckpointSweep, RunName
 from engine.evaluate.collection import results_files
@@ -326,7 +325,7 @@ class Search:
 
 def stage_of(checkpoint: CheckpointSpec) -> str:
     """What scores in the runs of a checkpoint."""
-    if parse_spec(checkpoint.model)[0] in SCORERS:
+    if scores_pairs(checkpoint.model):
         return "pairs"
     return "" if checkpoint.rerank is None else "two-stage"
 

@@ -14,7 +14,6 @@ from engine.encoders.wordpiece import read_wordpiece
 
 LONGEST_TEXT = 30
 MOST_WORDS = 30
-OPTIONS = ("vocab", "image_size", "image_heads", "text_heads")
 _DELETED = re.compile(r"[,.'!?\"()*#:;~]")
 
 
@@ -25,7 +24,7 @@ def open_family(request: EncoderRequest) -> MatchingEncoder:
     image has the size of the checkpoint's positions.
     """
     (path,) = checkpoint_paths(request, 1)
-    options = read_options(request, OPTIONS)
+    options = read_options(request)
     forward = open_forward(request)
     model = load_albef(
         path,

@@ -15,7 +15,6 @@ from engine.encoders.wordpiece import read_wordpiece
 LONGEST_TEXT = 35
 MOST_WORDS = 30
 ADDED_TOKENS = 2  # [DEC] and [ENC], behind BERT's own
-OPTIONS = ("vocab", "image_size", "image_heads", "text_heads")
 _TO_SPACE = re.compile(r"[.!\"()*#:;~]")
 
 
@@ -26,7 +25,7 @@ def open_family(request: EncoderRequest) -> MatchingEncoder:
     image has the size of the checkpoint's positions.
     """
     (path,) = checkpoint_paths(request, 1)
-    options = read_options(request, OPTIONS)
+    options = read_options(request)
     forward = open_forward(request)
     model = load_blip(
         path,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.encoders.device import arithmetic
+from engine.encoders.families.sgraf import MEMBERS
 from engine.encoders.forward import Forward, batches_by_length, open_forward, pad_features, pad_ids
 from engine.encoders.identity import json_digest
 from engine.encoders.options import checkpoint_paths, read_options
@@ -24,8 +25,6 @@ from engine.encoders.weights import hash_weights
 from engine.encoders.words import lower_ascii, split_words
 from engine.errors import InputError
 
-OPTIONS = ("vocab",)
-FAMILIES: Mapping[str, tuple[str, ...]] = {"saf": ("saf",), "sgr": ("sgr",), "saf+sgr": ("saf", "sgr")}
 _VALUES_A_STEP = 2**25  # of the largest activation (128 MB); a step holds a few of that size
 
 
@@ -34,13 +33,13 @@ def open_scorer(request: EncoderRequest) -> SgrafScorer:
 
     Vocabularies are looked for beside the first checkpoint where ``vocab`` is not given.
     """
-    members = FAMILIES[request.family]
+    members = MEMBERS[request.family]
     paths = checkpoint_paths(request, len(members))
     if len(paths) != len(members):
         raise InputError(
             f"{request.spec}: expected {len(members)} checkpoints joined by + ({', '.join(members)})"
         )
-    options = read_options(request, OPTIONS)
+    options = read_options(request)
     forward = open_forward(request)
     models = [load_sgraf(path, member) for path, member in zip(paths, members, strict=True)]
     first = models[0]

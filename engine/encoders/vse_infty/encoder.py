@@ -34,8 +34,6 @@ from engine.encoders.wordpiece import read_wordpiece
 from engine.encoders.words import split_words
 from engine.errors import InputError
 
-OPTIONS = ("vocab", "image_size", "text_heads")
-
 
 @dataclass(frozen=True)
 class PixelRecipe:
@@ -70,7 +68,7 @@ def open_family(request: EncoderRequest) -> VseInftyEncoder:
     looked for beside the checkpoint where ``vocab`` is not given.
     """
     (path,) = checkpoint_paths(request, 1)
-    options = read_options(request, OPTIONS)
+    options = read_options(request)
     forward = open_forward(request)
     model = load_vse_infty(
         path, image_size=options.number("image_size"), text_heads=options.number("text_heads")

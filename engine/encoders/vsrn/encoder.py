@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.encoders.device import arithmetic
+from engine.encoders.families.vsrn import MOST_MODELS
 from engine.encoders.forward import (
     Forward,
     Rows,
@@ -29,9 +30,6 @@ from engine.encoders.weights import hash_weights
 from engine.encoders.words import lower_ascii, split_words
 from engine.errors import InputError
 
-OPTIONS = ("vocab",)
-MOST_MODELS = 8
-
 
 def open_family(request: EncoderRequest) -> VsrnEncoder:
     """Open one VSRN checkpoint or several, with the vocabulary that fits each. Raises `InputError`.
@@ -39,7 +37,7 @@ def open_family(request: EncoderRequest) -> VsrnEncoder:
     Vocabularies are looked for beside the first checkpoint where ``vocab`` is not given.
     """
     paths = checkpoint_paths(request, MOST_MODELS)
-    options = read_options(request, OPTIONS)
+    options = read_options(request)
     forward = open_forward(request)
     models = [load_vsrn(path) for path in paths]
     if any(model.feature_dim != models[0].feature_dim for model in models):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from engine.encoders import registry
+from engine.encoders.family import Family, FamilyFacts
 from engine.errors import InputError
 from engine.store.reader import EmbeddingSet, SetInfo
 from engine.store.schema import COMPLETE, SKIPPED, SetPlan, StoreHeader, VariantRecord
@@ -275,7 +276,9 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     calls = {"images": 0, "texts": 0}
     family = SimpleNamespace(open_family=lambda request: FakeEncoder(request, calls))
     monkeypatch.setitem(sys.modules, "fake_family", family)
-    monkeypatch.setitem(registry.FAMILIES, "fake", "fake_family")
+    facts = FamilyFacts(("fake:NAME",), "images", "cosine", "nothing")
+    fake = Family("fake", "fake_family", facts, needed_files=lambda request: [])
+    monkeypatch.setitem(registry.model_families(), "fake", fake)
     return calls
 
 

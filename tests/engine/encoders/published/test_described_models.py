@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.cli.main import run
-from engine.encoders.catalogue import CATALOGUE
+from engine.encoders import registry
+from engine.encoders.catalogue import catalogue
 from engine.encoders.needed_files import needed_files
-from engine.encoders.registry import FAMILIES, open_encoder
+from engine.encoders.registry import open_encoder
 
 Tiny = Any
 
@@ -25,24 +30,58 @@ def output(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
 
 
 def test_every_family_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert set(CATALOGUE) == set(FAMILIES)
     words, _ = output(capsys, "list")
     listed = json.loads(output(capsys, "list", "--json")[0])
-    for name, facts in CATALOGUE.items():
+    for name, facts in catalogue().items():
         assert all(form.startswith(f"{name}:") for form in facts.forms)
         assert facts.forms[0] in words
         assert listed[name]["scores"] == facts.scores
 
 
+def test_every_family_has_what_it_is_opened_with() -> None:
+    for family in registry.model_families().values():
+        module = import_module(family.module)
+        assert callable(module.open_family)
+        assert hasattr(module, "open_scorer") == family.scores_pairs
+        assert bool(family.options) <= family.names_files
+
+
+def test_a_new_file_is_a_new_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.encoders import families
+
+    (tmp_path / "added.py").write_text(
+        """
+from engine.encoders.family import Family, FamilyFacts
+
+FACTS = FamilyFacts(("added:NAME",), "images", "cosine", "nothing")
+FAMILIES = (Family("added", "engine.encoders.python_object", FACTS, lambda request: []),)
+"""
+    )
+    monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, f"{families.__name__}.added", raising=False)
+    collect = registry.model_families.__wrapped__
+    assert set(collect()) == {*registry.model_families(), "added"}
+    (tmp_path / "again.py").write_text(f"from {families.__name__}.added import FAMILIES")
+    monkeypatch.delitem(sys.modules, f"{families.__name__}.again", raising=False)
+    with pytest.raises(ValueError, match="two model families are called 'added'"):
+        collect()
+
+
+def test_families_are_known_without_the_libraries_of_their_models() -> None:
+    code = (
+        "import sys; from engine.encoders.catalogue import catalogue; catalogue(); "
+        "print([name for name in ('torch', 'transformers', 'open_clip') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_a_plug_in_is_listed_without_being_imported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from importlib.metadata import EntryPoint
-
-    from engine.encoders import catalogue
-
     points = [EntryPoint("mine", "no_such_package:open_family", "itrstress.encoders")]
-    monkeypatch.setattr(catalogue, "entry_points", lambda group: points)
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
     assert "mine:NAME[:WEIGHTS]\n    the plug-in no_such_package:open_family" in output(capsys, "list")[0]
 
 
