@@ -94,7 +94,8 @@ def prepare(out: Path, images: int, seed: int) -> Path:
     """
     import yaml
 
-    from engine.outputs.atomic import write_atomically
+    from engine.inputs import check_regular_file
+    from engine.outputs.own import write_own
     from engine.outputs.place import check_output_folder
 
     check_output_folder(out, "--out")
@@ -104,6 +105,7 @@ def prepare(out: Path, images: int, seed: int) -> Path:
         f"{yaml.safe_dump(run_document(images, seed), sort_keys=False)}"
     )
     if file.exists():
+        check_regular_file(file, "the run file of a demo")
         if file.read_bytes() != text.encode():
             raise InputError(
                 f"{file}: of a demo with other options; remove the folder {out} or name another --out"
@@ -112,7 +114,7 @@ def prepare(out: Path, images: int, seed: int) -> Path:
     if out.exists() and any(out.iterdir()):
         raise InputError(f"{out}: exists and is no demo's folder; remove it or name another --out")
     out.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_own(file, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return file
 
 
@@ -129,7 +131,7 @@ def draw_corpus(out: Path, images: int, seed: int, progress: Progress) -> None:
 def write_report(out: Path, progress: Progress) -> Path:
     """Write the page of everything that lies in the folder; its path."""
     from engine.evaluate.collection import collect_runs
-    from engine.outputs.atomic import write_atomically
+    from engine.outputs.own import write_own
     from engine.report.html.page import Page
     from engine.report.html.sources import Sources
 
@@ -137,7 +139,7 @@ def write_report(out: Path, progress: Progress) -> Path:
     with Sources.find(found, (), None) as sources:
         data = Page.of(found, sources, progress=progress).render()
     file = out / REPORT
-    write_atomically(file, lambda temporary: temporary.write_bytes(data))
+    write_own(file, lambda temporary: temporary.write_bytes(data))
     return file
 
 

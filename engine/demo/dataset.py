@@ -9,7 +9,7 @@ from engine.demo.captions import captions
 from engine.demo.render import render
 from engine.demo.scenes import Scene, generator, sample_scene
 from engine.errors import InputError
-from engine.outputs.atomic import write_atomically
+from engine.outputs.own import write_own
 from engine.progress import Advance, unwatched
 
 IMAGES = 1000
@@ -56,7 +56,7 @@ def write_corpus(folder: Path, *, images: int = IMAGES, seed: int = 0, advance: 
         entries.append({"image": name, "caption": list(corpus_captions(index, seed))})
         advance(1)
     text = json.dumps(entries, indent=1) + "\n"
-    write_atomically(target, lambda to: to.write_text(text, encoding="utf-8"))
+    write_own(target, lambda to: to.write_text(text, encoding="utf-8"))
     return target
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InputError
-from engine.outputs.atomic import write_atomically
+from engine.outputs.own import write_own
 from engine.variants.tagging import CACHE_VARIABLE
 
 FOLDER = "influence"
@@ -54,4 +54,4 @@ def write_cached(file: Path | None, values: NDArray[np.float64]) -> None:
     if file is None:
         return
     data = values.astype(STORED).tobytes()
-    write_atomically(file, lambda temporary: temporary.write_bytes(hashlib.sha256(data).digest() + data))
+    write_own(file, lambda temporary: temporary.write_bytes(hashlib.sha256(data).digest() + data))

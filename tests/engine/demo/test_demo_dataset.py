@@ -78,3 +78,10 @@ def test_two_hundred_images_take_seconds(tmp_path: Path) -> None:
     started = time.process_time()
     write_corpus(tmp_path, images=200)
     assert time.process_time() - started < 6
+
+
+def test_a_corpus_is_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "captions.json").symlink_to("elsewhere.json")
+    with pytest.raises(InputError, match=r"captions.json: is a link where itrstress writes"):
+        write_corpus(tmp_path, images=1)
+    assert not (tmp_path / "elsewhere.json").exists()
