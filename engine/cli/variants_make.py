@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engine.cli.paths import PATH
+from engine.cli.paths import PATH, named_files
 from engine.cli.variant_options import (
     corpus_options,
     image_sizes,
@@ -29,6 +29,15 @@ if TYPE_CHECKING:
 ENDING = ".jsonl"
 COLUMNS = ("variant", "items", "left out", "changed", "file")
 NAMES = ("variant", "file")
+
+
+@dataclass(frozen=True)
+class Output:
+    """The folder for the files, whether others in it are replaced, and the files that the command reads."""
+
+    folder: Path
+    force: bool
+    read: Sequence[Path]
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,9 @@ class Made:
 @influence_option("Encoders that vote where words are chosen by embedding influence (choice=low_ei).")
 @click.option("--out", required=True, type=PATH, metavar="DIR", help="The folder for the files.")
 @click.option("--force", is_flag=True, help="Replace files that hold something else.")
+@click.pass_context
 def command(
+    ctx: click.Context,
     corpus_file: Path,
     reader: str | None,
     split: str,
@@ -86,10 +97,11 @@ def command(
     made_from = variants_of(specs, influence_of(influence))
     corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)
     sizes = None if image_folder is None else image_sizes(corpus, image_folder, made_from)
+    read = [*named_files(ctx, "--out"), *(image_folder / one.file for one in corpus.images if image_folder)]
     made = []
     with ConsoleProgress().task("made", len(specs), "variants") as advance:
         for spec, variant in zip(specs, made_from, strict=True):
-            made.append(_make(spec, variant, corpus, sizes, out, force))
+            made.append(_make(spec, variant, corpus, sizes, Output(out, force, read)))
             advance(1)
     _print_table(made)
 
@@ -99,8 +111,7 @@ def _make(
     variant: Variant,
     corpus: Corpus,
     sizes: Sequence[tuple[int, int]] | None,
-    out: Path,
-    force: bool,
+    output: Output,
 ) -> Made:
     from engine.evaluate.names import safe_name
     from engine.packages import package_versions
@@ -119,19 +130,23 @@ def _make(
         parameters=parameters,
         versions=package_versions(),
     )
-    path = out / f"{safe_name(variant.name)}{ENDING}"
-    return Made(variant, items, path, _write(path, b"".join(file_lines(header, items, corpus)), force))
+    path = output.folder / f"{safe_name(variant.name)}{ENDING}"
+    return Made(variant, items, path, _write(path, b"".join(file_lines(header, items, corpus)), output))
 
 
-def _write(path: Path, data: bytes, force: bool) -> bool:
-    """Write a file unless it is there with the same bytes. Raises `InputError` for others without `force`."""
+def _write(path: Path, data: bytes, output: Output) -> bool:
+    """Write a file unless it is there with the same bytes. Raises `InputError` for others without `force`,
+    and for what the command reads.
+    """
     from engine.outputs.atomic import write_atomically
+    from engine.outputs.place import check_output_file
 
+    check_output_file(path, "--out", output.read)
     if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
         return False
-    if path.exists() and not force:
+    if path.exists() and not output.force:
         raise InputError(f"{path}: holds something else; name another --out, or --force replaces it")
-    write_atomically(path, lambda temporary: temporary.write_bytes(data), option="--out", force=force)
+    write_atomically(path, lambda temporary: temporary.write_bytes(data), option="--out", force=output.force)
     return True
 
 

@@ -223,3 +223,19 @@ def test_an_image_smaller_than_the_grid_is_named_by_embed(
     embed = ["embed", "--model", model, "--corpus", str(corpus), "--images", str(images), "--out", str(store)]
     line = refused([*embed, "--variant", "occlude:4:5"], capsys)
     assert "image '2.png' has 3 x 2 pixels; expected at least 4 a side" in line
+
+
+@pytest.mark.parametrize("read", ["corpus.jsonl", "images/2.png", "words.txt"])
+def test_no_file_that_is_read_is_replaced_through_a_link(
+    corpus: Path, read: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = corpus.with_name("words.txt")
+    words.write_text("".join(f"word{chr(97 + k)}\n" for k in range(26)))
+    before = (corpus.parent / read).read_bytes()
+    (corpus.parent / "out").mkdir()
+    (corpus.parent / "out" / "char_swap,seed=0.jsonl").symlink_to(corpus.parent / read)
+    command = ["variants", "make", "--corpus", str(corpus), "--images", str(corpus.parent / "images")]
+    command += ["--variant", f"char_swap,substitute:2:vocabulary={words}", "--force"]
+    error = refused([*command, "--out", str(corpus.parent / "out")], capsys)
+    assert "char_swap,seed=0.jsonl: the command reads it" in error
+    assert (corpus.parent / read).read_bytes() == before
