@@ -9,7 +9,8 @@ from typing import Literal
 
 from PIL import Image, ImageDraw, ImageFont
 
-from engine.errors import InputError
+from engine.errors import InputError, naming
+from engine.inputs import check_regular_file
 
 Mark = Literal["same", "gone", "new"]
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
@@ -80,6 +81,8 @@ def load_fonts(file: Path | None = None) -> Fonts:
     sizes = (TITLE_SIZE, TEXT_SIZE, SMALL_SIZE)
     if file is None:
         return Fonts(*(ImageFont.load_default(size) for size in sizes))
+    with naming("--font"):
+        check_regular_file(file, "a TrueType font")
     try:
         return Fonts(*(ImageFont.truetype(str(file), size) for size in sizes))
     except OSError as error:

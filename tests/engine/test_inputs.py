@@ -52,11 +52,13 @@ def test_what_is_no_regular_file_is_named(tmp_path, pipe):
         "import --images {} --captions {} --corpus {} --model m --out s.h5",
         "compare {}",
         "distractors list {}",
+        "variants preview --corpus corpus.jsonl --variant char_swap --items 1 --font {} --out x.png",
     ],
 )
 @pytest.mark.parametrize("device", [False, True])
 def test_no_command_waits_for_a_pipe(command, device, pipe, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "corpus.jsonl").write_text('{"image": "a.png", "caption": "two dogs"}\n')
     given = "/dev/zero" if device else str(pipe)
     assert run(command.replace("{}", given).split()) == 2
     said = capsys.readouterr().err
