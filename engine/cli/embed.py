@@ -12,6 +12,7 @@ from engine.cli.command_line import command_line
 from engine.cli.corpus_options import reading_options
 from engine.cli.lines import one_line
 from engine.cli.paths import PATH, named_files
+from engine.cli.variant_options import influence_of, influence_option
 from engine.corpus.decoding import MOST_DECODERS, decoding_threads
 from engine.corpus.images import check_image_folder
 from engine.corpus.read import read_corpus
@@ -53,13 +54,7 @@ STAGES = ("plan", "decode", "encode", "write", "untracked")
     metavar="SPEC",
     help="A variant, such as mix:0.9:seed=1. Repeatable.",
 )
-@click.option(
-    "--influence",
-    "influence_models",
-    multiple=True,
-    metavar="MODEL[,MODEL...]",
-    help="Encoders that vote on words where a variant chooses them by embedding influence. Repeatable.",
-)
+@influence_option("Encoders that vote on words where a variant chooses them by embedding influence.")
 @click.option(
     "--only",
     type=click.Choice(["captions", "images"]),
@@ -118,7 +113,7 @@ def command(
     split: str,
     normalisation: str,
     variants: tuple[str, ...],
-    influence_models: tuple[str, ...],
+    influence: tuple[str, ...],
     only: Modality | None,
     space: str,
     precision: str,
@@ -136,7 +131,6 @@ def command(
     What the store already holds is not encoded again; a run that was stopped or killed goes on where it was
     when the same command is given again. Equal texts are encoded once.
     """
-    from engine.encoders.influence import open_influence, split_models
     from engine.encoders.scorer_registry import open_model
     from engine.report.console import ConsoleProgress
     from engine.store.embed import UnreadableImagesError
@@ -151,12 +145,8 @@ def command(
     if image_folder is not None:
         check_image_folder(image_folder)
     corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)
-    voters = split_models(influence_models)
-    progress = ConsoleProgress()
-    influence = None
-    if voters:
-        influence = open_influence(voters, device=device, preprocess={model: preprocess}, progress=progress)
-    made = bind_influence([make_variant(spec) for spec in variants], influence)
+    voters = influence_of(influence, device=device, preprocess={model: preprocess})
+    made = bind_influence([make_variant(spec) for spec in variants], voters)
     encoder = open_model(
         model, device=device, precision=precision, batch_size=batch_size, preprocess=preprocess
     )
@@ -177,7 +167,7 @@ def command(
             dtype="float16" if dtype == "float16" else "float32",
             skip_unreadable=skip_unreadable,
             force=force,
-            progress=progress,
+            progress=ConsoleProgress(),
             command=command_line(click.get_current_context()),
             modalities=MODALITIES if only is None else (only,),
             space=space,
@@ -185,7 +175,7 @@ def command(
     except UnreadableImagesError as error:
         show(error.report)
         raise
-    for measured in influence.measured if influence is not None else ():
+    for measured in voters.measured if voters is not None else ():
         click.echo(measured.describe())
     show(report)
 

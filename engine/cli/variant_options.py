@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -102,12 +102,21 @@ def variants_of(
     return variants
 
 
-def influence_of(models: Sequence[str]) -> Influence | None:
-    """The encoders of ``--influence``, none of them opened yet; None when it was not given."""
+def influence_of(
+    models: Sequence[str], *, device: str = "auto", preprocess: Mapping[str, str | None] | None = None
+) -> Influence | None:
+    """The encoders of ``--influence``, none of them opened yet; None when it was not given.
+
+    Options and errors as in `engine.encoders.influence.open_influence`.
+    """
     from engine.encoders.influence import open_influence, split_models
     from engine.report.console import ConsoleProgress
 
-    return open_influence(split_models(models), progress=ConsoleProgress()) if models else None
+    if not models:
+        return None
+    return open_influence(
+        split_models(models), device=device, preprocess=preprocess, progress=ConsoleProgress()
+    )
 
 
 def rococo_file(specs: Sequence[str]) -> Path | None:
