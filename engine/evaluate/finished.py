@@ -18,7 +18,7 @@ from engine.evaluate.outcome_files import (
     outcomes_problem,
     read_outcomes,
 )
-from engine.evaluate.results import RESULTS_HEAD, Results, Run, read_results
+from engine.evaluate.results import DIGEST, RESULTS_HEAD, Results, Run, load_json, parse_results
 from engine.inputs import check_regular_file
 from engine.outputs.own import check_own_place
 
@@ -39,7 +39,8 @@ def find_finished(
         note(f"{file}: cut off; the run is done again")
         return None
     try:
-        results = read_results(file)
+        document = load_json(file)
+        results = parse_results(document, file)
         check_run(results, wanted)
     except InputError as error:
         if force:
@@ -49,6 +50,8 @@ def find_finished(
     problem = outcomes_problem(outcomes_of(file), results.runs[0])
     if problem is None and results.runs[0].relevance != relevance:
         problem = f"{file}: with the ranked metrics of {results.runs[0].relevance}, asked for {relevance}"
+    if problem is None and DIGEST not in document:  # written before results had one
+        problem = f"{file}: holds no {DIGEST} that would show whether it was edited"
     if problem is None:
         return results
     note(f"{problem}; the run is done again")

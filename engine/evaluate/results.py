@@ -1,11 +1,13 @@
 """The file of results: what it holds, and how it is written and read.
 
-`results.json` is one `Results`. Equal inputs give equal content, apart from `created`, the timings and what
-`Provenance` says of the machine. Per-query outcomes lie beside it in Parquet (`engine.evaluate.outcomes`).
+`results.json` is one `Results` and the SHA-256 of it: what was edited is no longer a result. Equal inputs
+give equal content, apart from that, `created`, the timings and what `Provenance` says of the machine.
+Per-query outcomes lie beside it in Parquet (`engine.evaluate.outcomes`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +28,7 @@ from indexes.protocol import Origin
 SCHEMA_VERSION: Final = 2
 RESULTS_FILE = "results.json"
 RESULTS_HEAD = b'{\n  "schema_version": '  # how a file of results begins
+DIGEST = "sha256"  # the field that the file has beside those of `Results`
 
 Direction = Literal["i2t", "t2i"]
 
@@ -208,7 +211,9 @@ def join_words(words: Iterable[str]) -> str:
 
 def write_results(results: Results, path: Path) -> None:
     """Write the file whole or not at all. Raises `InputError` when the system does not let it be written."""
-    text = json.dumps(results.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)
+    written = results.model_dump(mode="json")
+    document = {**written, DIGEST: digest_of(json.loads(json.dumps(written)))}
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     write_own(path, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
 
 
@@ -216,10 +221,15 @@ def read_results(path: str | Path) -> Results:
     """The results in a file, or in the file `results.json` of a folder.
 
     Raises `InputError` (one line: file, field, found, expected) when it is missing, cut off, of another
-    schema version, or does not have the fields of the schema.
+    schema version, does not have the fields of the schema, or was edited. Files from before there was a
+    digest have none.
     """
     file = Path(path) / RESULTS_FILE if Path(path).is_dir() else Path(path)
-    document = load_json(file)
+    return parse_results(load_json(file), file)
+
+
+def parse_results(document: Any, file: Path) -> Results:
+    """The results in the JSON document of a file. Raises `InputError` as `read_results`."""
     version = document.get("schema_version") if isinstance(document, dict) else None
     if version != SCHEMA_VERSION or isinstance(version, bool):
         raise InputError(
@@ -227,9 +237,21 @@ def read_results(path: str | Path) -> Results:
             "evaluate again with this itrstress, or read it with the one that wrote it"
         )
     try:
-        return Results.model_validate_json(json.dumps(document))
+        fields = {name: value for name, value in document.items() if name != DIGEST}
+        results = Results.model_validate_json(json.dumps(fields))
     except ValidationError as error:
         raise InputError(f"{file}: {first_problem(error)}; is it a results file of itrstress?") from error
+    if document.get(DIGEST, digest := digest_of(fields)) != digest:
+        raise InputError(
+            f"{file}: changed since it was written (its {DIGEST} is that of other results); "
+            "evaluate again, or put back the file as it was"
+        )
+    return results
+
+
+def digest_of(fields: dict[str, Any]) -> str:
+    """SHA-256 (hex) of what a file of results holds beside its digest, however it is laid out."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def load_json(file: Path) -> Any:

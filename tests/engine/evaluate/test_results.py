@@ -135,3 +135,39 @@ def test_file_names_are_safe_and_different_for_different_names() -> None:
         assert Path(file).name == file
         assert not file.startswith(".")
         assert file.isascii()
+
+
+def edited(change: Callable[[dict[str, Any]], object], file: Path) -> None:
+    document = json.loads(file.read_text())
+    change(document)
+    file.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["runs"][0]["metrics"].update({"recall@1": 99.0}),
+        lambda d: d["runs"][1]["base"].update(rsum=299.0),
+        lambda d: d["provenance"].update(checkpoint="mine"),
+        lambda d: d.update(runs=d["runs"][:1]),
+        lambda d: d.update(sha256=None),
+    ],
+)
+def test_a_file_that_was_edited_is_named(
+    results: Results, tmp_path: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    file = tmp_path / "results.json"
+    write_results(results, file)
+    edited(change, file)
+    with pytest.raises(InputError, match=r"results.json: changed since it was written .*evaluate again, or"):
+        read_results(file)
+
+
+@pytest.mark.parametrize("change", [lambda d: None, lambda d: d.pop("sha256")])
+def test_another_layout_and_a_file_without_a_digest_are_read(
+    results: Results, tmp_path: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    file = tmp_path / "results.json"
+    write_results(results, file)
+    edited(change, file)
+    assert read_results(file) == results

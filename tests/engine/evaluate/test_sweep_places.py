@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -29,13 +30,12 @@ def swept(folder: Path, *options: str) -> int:
 
 
 def refused(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    """The one line of a sweep that is refused before any work, with nothing changed."""
+    """The error of a sweep that changes nothing."""
     before = contents(folder)
     capsys.readouterr()
     assert swept(folder, *options) == 2
     assert contents(folder) == before
-    (line,) = capsys.readouterr().err.splitlines()
-    return line
+    return capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,3 +67,18 @@ def test_a_file_of_someone_else_is_replaced_by_force_only(
     assert refused(folder, capsys).startswith(said)
     assert swept(folder, "--force") == 0
     assert not (folder / name).read_bytes().startswith(FOREIGN)
+
+
+def test_edited_results_are_not_adopted(
+    folder: Path, encoded: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "results/late/none.t2i.json"
+    assert swept(folder) == 0
+    document = json.loads(file.read_text())
+    document["runs"][0]["metrics"]["recall@1"] = 99.0
+    file.write_text(json.dumps(document, indent=2))
+    assert f"{file}: changed since it was written" in refused(folder, capsys)
+    file.write_text(json.dumps({name: document[name] for name in document if name != "sha256"}, indent=2))
+    assert swept(folder) == 0  # nothing shows that it was not edited: done again
+    assert f"{file}: holds no sha256" in capsys.readouterr().err
+    assert json.loads(file.read_text())["runs"][0]["metrics"]["recall@1"] != 99.0
