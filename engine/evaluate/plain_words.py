@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 EMPTY_PATH = "empty_path"
@@ -47,6 +47,18 @@ def not_empty(value: Any) -> Any:
     if value == "":
         raise PydanticCustomError(EMPTY_PATH, "empty")
     return value
+
+
+def having(*names: str) -> AfterValidator:
+    """Numbers by name that have one for each of these."""
+
+    def check(values: Mapping[str, float | None]) -> Mapping[str, float | None]:
+        for name in names:
+            if values.get(name) is None:
+                raise PydanticCustomError("lacking", "a number for {name} in it", {"name": name})
+        return values
+
+    return AfterValidator(check)
 
 
 FilePath = Annotated[Path, BeforeValidator(not_empty)]

@@ -11,13 +11,14 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.corpus.shape import describe
 from engine.errors import InputError
-from engine.evaluate.plain_words import ABSENT_OR_UNKNOWN, expected
+from engine.evaluate.metrics import RANK_METRICS, TIED_QUERIES
+from engine.evaluate.plain_words import ABSENT_OR_UNKNOWN, expected, having
 from engine.evaluate.ties import TiePolicyName
 from engine.inputs import check_regular_file
 from engine.outputs.own import write_own
@@ -31,6 +32,7 @@ RESULTS_HEAD = b'{\n  "schema_version": '  # how a file of results begins
 DIGEST = "sha256"  # the field that the file has beside those of `Results`
 
 Direction = Literal["i2t", "t2i"]
+Count = Annotated[int, Field(ge=0)]
 
 # direction -> what its queries are, what its gallery holds
 QUERY_MODALITY: Mapping[Direction, Modality] = {"i2t": "images", "t2i": "captions"}
@@ -49,8 +51,8 @@ class SetRecord(Record):
 
     modality: Modality
     name: str
-    rows: int
-    skipped: int
+    rows: Count
+    skipped: Count
     content_key: str
     made: dict[str, Any] = {}
 
@@ -70,7 +72,7 @@ class Provenance(Record):
     seeds: dict[str, int]
     encoder_spec: str
     encoder_fingerprint: str
-    dim: int
+    dim: Count
     corpus_name: str
     corpus_fingerprint: str
     normalisation: str
@@ -148,22 +150,22 @@ class Run(Record):
     variant: str | None
     side: Side | None
     direction: Direction
-    queries: int
-    gallery: dict[Origin, int]
-    positives: int
-    metrics: dict[str, float | None]
+    queries: Count
+    gallery: Annotated[dict[Origin, Count], having("original")]
+    positives: Count
+    metrics: Annotated[dict[str, float | None], having(*RANK_METRICS)]
     undefined: dict[str, str]
-    base: dict[str, float] | None
+    base: Annotated[dict[str, float], having(*RANK_METRICS)] | None
     ties: TiePolicyName
-    tied: dict[str, int]
-    left_out: dict[str, int]
+    tied: Annotated[dict[str, Count], having(TIED_QUERIES)]
+    left_out: dict[str, Count]
     timings: dict[str, float]
     outcomes: str | None
     key: dict[str, str]
     outcomes_sha256: str | None = None
     relevance: str | None = None
     positives_file: str | None = None
-    distractors: int = 0
+    distractors: Count = 0
     stage: StageRecord | None = None
     index: IndexUse | None = None
     intervals: dict[str, tuple[float, float]] = {}
@@ -175,7 +177,7 @@ class Results(Record):
 
     schema_version: Literal[2] = SCHEMA_VERSION
     provenance: Provenance
-    runs: tuple[Run, ...]
+    runs: Annotated[tuple[Run, ...], Field(min_length=1)]
     timings: dict[str, float]
 
     def find(self, variant: str | None, direction: Direction, distractors: int = 0) -> Run | None:

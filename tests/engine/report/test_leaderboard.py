@@ -13,6 +13,7 @@ import pytest
 
 from engine.errors import InputError
 from engine.evaluate.collection import FoundRun
+from engine.evaluate.metrics import RANK_METRICS
 from engine.evaluate.results import Provenance, Run
 from engine.report.grid import FORMATS, Section, choose_format, latex_text, markdown_text
 from engine.report.leaderboard import Leaderboard
@@ -26,7 +27,8 @@ def found_run(
     drop: float | None = None,
     **more: Any,
 ) -> FoundRun:
-    values: dict[str, float | None] = {"recall@1": recall, "rsum": 3 * recall}
+    values: dict[str, float | None] = dict.fromkeys(RANK_METRICS, 1.0)
+    values |= {"recall@1": recall, "rsum": 3 * recall}
     if variant is not None:
         values["drop_rate"] = drop
     fields: dict[str, Any] = {
@@ -38,9 +40,9 @@ def found_run(
         "positives": 100,
         "metrics": values,
         "undefined": {},
-        "base": None if variant is None else {"recall@1": 60.0},
+        "base": None if variant is None else {**dict.fromkeys(RANK_METRICS, 1.0), "recall@1": 60.0},
         "ties": "expected",
-        "tied": {},
+        "tied": {"tied_queries": 0},
         "left_out": {},
         "timings": {},
         "outcomes": None,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from engine.evaluate.metrics import RANK_METRICS
 from engine.evaluate.results import Provenance, Results, Run
 from engine.report.table import checkpoints_table, results_table, timings_line
 
@@ -20,6 +21,8 @@ def make_run(variant: str | None, direction: Any, recall: float = 43.04, **chang
         "recall@5": 71.2,
         "recall@10": 100.0,
         "median_rank": 2.5,
+        "mean_rank": 4.5,
+        "rsum": recall + 171.2,
     }
     if variant is not None:
         metrics |= {"drop_rate": 4.2, "changed_rate": 99.9, "incorrect_recall@1": 12.34}
@@ -33,7 +36,7 @@ def make_run(variant: str | None, direction: Any, recall: float = 43.04, **chang
         "positives": 25010,
         "metrics": metrics,
         "undefined": {},
-        "base": None if variant is None else {"recall@1": 44.92},
+        "base": None if variant is None else {**dict.fromkeys(RANK_METRICS, 1.0), "recall@1": 44.92},
         "ties": "expected",
         "tied": {"tied_queries": 123},
         "left_out": {},
