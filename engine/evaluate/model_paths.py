@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +12,11 @@ from engine.encoders.registry import check_family, names_files, parse_spec
 from engine.encoders.spec_paths import change_paths
 from engine.errors import InputError
 from engine.evaluate.names import natural_key
+from engine.evaluate.patterns import find_matches, is_special
 from engine.evaluate.run_file_checks import RELATIVE
 
 OPEN_CLIP = "open_clip"
 LOCAL_DIR = "local-dir"
-PATTERN = re.compile(r"[*?[]")
 
 
 def models_of(model: str, folder: Path) -> list[tuple[str, str]]:
@@ -57,7 +55,7 @@ class ModelSpec:
         family, name, weights = parse_spec(model)
         if weights is None:
             return cls(model, "", "") if family == OPEN_CLIP else cls(f"{family}:", name, "")
-        is_last = is_there(folder, weights) or PATTERN.search(weights) is not None
+        is_last = is_there(folder, weights) or is_special(weights)
         if family == OPEN_CLIP or (not names_files(family) and is_last):
             return cls(f"{family}:{name}:", weights, "")
         return cls(f"{family}:", name, weights)
@@ -74,15 +72,16 @@ class ModelSpec:
 
     def is_pattern(self, folder: Path) -> bool:
         """Whether the path stands for several; a file whose name looks like a pattern does not."""
-        return PATTERN.search(self.path) is not None and not is_there(folder, self.path)
+        return is_special(self.path) and not is_there(folder, self.path)
 
     def matches(self, folder: Path) -> list[Path]:
-        """What the pattern stands for, absolute, in natural order (``epoch_9`` before ``epoch_10``)."""
-        # Path.glob takes no absolute pattern
-        names = glob.glob(str(at_home(self.path)), root_dir=folder, recursive=True)  # noqa: PTH207
-        found = (folder / one for one in names)
+        """What the pattern stands for, absolute, in natural order (``epoch_9`` before ``epoch_10``).
+
+        Raises `InputError` as `find_matches`.
+        """
+        found = find_matches(at_home(self.path), folder)
         if self.family == OPEN_CLIP:
-            found = (one for one in found if one.is_dir() == self.wants_folder)
+            found = [one for one in found if one.is_dir() == self.wants_folder]
         return sorted(found, key=lambda one: (natural_key(str(one)), one))
 
     def missing(self, folder: Path) -> str | None:
