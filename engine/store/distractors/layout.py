@@ -43,6 +43,7 @@ from engine.store.structure import (
     own_members,
     read_attribute,
     reserve,
+    reserve_ahead,
     storage_error,
     write_attribute,
 )
@@ -142,6 +143,7 @@ def lay_out(path: Path, header: DistractorHeader) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         check_free(path, needed)
+        reserve_ahead(temporary, needed)
         create_structure(temporary, header)
         with temporary.open("r+b") as file:
             reserve(file.fileno(), os.fstat(file.fileno()).st_size)

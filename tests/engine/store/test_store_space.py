@@ -71,6 +71,24 @@ def test_a_command_that_finds_no_space_ends_with_2_and_one_line(tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["corpus.jsonl", "i.npy"]
 
 
+def test_distractors_that_find_no_space_end_with_one_line_and_leave_nothing(tmp_path, small, unit_rows):
+    with open_writer(tmp_path / "s.h5", small.header, [small.images]) as writer:
+        writer.write("images", "original", np.arange(7), unit_rows(7))
+    script = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000));"
+        "from engine.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    )
+    words = ["distractors", "synthesize", "s.h5", "--rows", "100k", "--like", "images/original"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: no space left for s.distractors/")
+    assert "(or a limit or quota is lower); free some or ask for fewer --rows" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["s.h5"]
+
+
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of one MiB; only root can mount it."""
