@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from engine.cli.paths import PATH
+from engine.cli.whole_number import WholeNumber
 
 
 @click.command("attribute")
@@ -23,10 +24,10 @@ from engine.cli.paths import PATH
 @click.option(
     "--by", "dimensions", multiple=True, metavar="NAME", help="Such as 'replaced word'; repeatable."
 )
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows shown of names.")
+@click.option("--top", type=WholeNumber(1), default=10, show_default=True, help="Rows shown of names.")
 @click.option(
     "--at-least",
-    type=click.IntRange(min=1),
+    type=WholeNumber(1),
     default=5,
     show_default=True,
     metavar="N",

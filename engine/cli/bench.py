@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from engine.cli.paths import PATH
+from engine.cli.whole_number import WholeNumber
 from engine.errors import InputError
+from indexes.validate import LARGEST_DIM
 
 if TYPE_CHECKING:
     from engine.outputs.file import OutputFile
@@ -42,11 +44,12 @@ PEERS = (
     "clip_benchmark",
 )
 SMALLEST = 1
+MOST_ROWS = 10**9  # queries and images too: what they take is then a number of bytes that numpy can ask for
+MOST_REPEATS = 10_000
 
 
 def output_options(function: Command) -> Command:
     """`--repeat`, `--json`, `--force`."""
-    positive = click.IntRange(SMALLEST)
     for option in (
         click.option("--force", is_flag=True, help="Overwrite the files of --json."),
         click.option(
@@ -56,7 +59,11 @@ def output_options(function: Command) -> Command:
             help="Write the measurements here; a Markdown table and pictures (PNG, SVG) beside it.",
         ),
         click.option(
-            "--repeat", type=positive, default=5, show_default=True, help="Runs of each contestant."
+            "--repeat",
+            type=WholeNumber(SMALLEST, MOST_REPEATS),
+            default=5,
+            show_default=True,
+            help="Runs of each contestant.",
         ),
     ):
         function = option(function)
@@ -65,12 +72,22 @@ def output_options(function: Command) -> Command:
 
 def size_options(function: Command) -> Command:
     """`--queries`, `--rows`, `--dim`, `--k`."""
-    positive = click.IntRange(SMALLEST)
+    rows_or_queries = WholeNumber(SMALLEST, MOST_ROWS)
     for option in (
-        click.option("--k", type=positive, default=10, show_default=True, help="Rows to list for a query."),
-        click.option("--dim", type=positive, default=512, show_default=True, help="Length of a vector."),
-        click.option("--rows", type=positive, default=50_000, show_default=True, help="Gallery size."),
-        click.option("--queries", type=positive, default=5_000, show_default=True, help="Number of queries."),
+        click.option(
+            "--k", type=rows_or_queries, default=10, show_default=True, help="Rows to list for a query."
+        ),
+        click.option(
+            "--dim",
+            type=WholeNumber(SMALLEST, LARGEST_DIM),
+            default=512,
+            show_default=True,
+            help="Length of a vector.",
+        ),
+        click.option("--rows", type=rows_or_queries, default=50_000, show_default=True, help="Gallery size."),
+        click.option(
+            "--queries", type=rows_or_queries, default=5_000, show_default=True, help="Number of queries."
+        ),
     ):
         function = option(function)
     return function
@@ -125,8 +142,10 @@ def peers(
 
 
 @command.command()
-@click.option("--images", type=click.IntRange(10), default=5_000, show_default=True, help="Images.")
-@click.option("--dim", type=click.IntRange(SMALLEST), default=512, show_default=True, help="Vector length.")
+@click.option("--images", type=WholeNumber(10, MOST_ROWS), default=5_000, show_default=True, help="Images.")
+@click.option(
+    "--dim", type=WholeNumber(SMALLEST, LARGEST_DIM), default=512, show_default=True, help="Vector length."
+)
 @output_options
 def sweep(images: int, dim: int, repeat: int, file: Path | None, force: bool) -> None:
     """All RoCOCO variants of one model, against an index over originals and fakes for each of them."""

@@ -11,6 +11,7 @@ import click
 
 from engine.cli.command_line import command_line
 from engine.cli.paths import PATH
+from engine.cli.whole_number import WholeNumber
 from engine.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 VARIANTS = ("same_concept", "diff_concept", "rand_voca", "mix:0.9", "mix:0.8", "patch:0.9", "patch:0.8")
 RUN_FILE = "run.yaml"
 REPORT = "report.html"
+MOST_IMAGES = 1_000_000
 CORPUS = Path("corpus") / "captions.json"
 
 
@@ -32,11 +34,13 @@ CORPUS = Path("corpus") / "captions.json"
     help="Folder for corpus, stores, run file and results; an interrupted demo goes on there.",
 )
 @click.option(
-    "--images", type=click.IntRange(min=2), default=1000, show_default=True, help="Scenes of the test corpus."
+    "--images",
+    type=WholeNumber(2, MOST_IMAGES),
+    default=1000,
+    show_default=True,
+    help="Scenes of the test corpus.",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of scenes and attacks."
-)
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Seed of scenes and attacks.")
 @click.pass_context
 def command(ctx: click.Context, out: Path, images: int, seed: int) -> None:
     """Render a small corpus, attack three trained checkpoints, print the verdict, write the report.

@@ -12,6 +12,7 @@ import click
 
 from engine.cli.lines import one_line
 from engine.cli.paths import PATH, named_files
+from engine.cli.whole_number import WholeNumber
 from engine.errors import InputError
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def add_command(
 @click.argument("store_file", metavar="STORE.h5", type=PATH)
 @click.option("--rows", "wanted", required=True, metavar="N", help=ROWS_HELP)
 @click.option("--like", required=True, metavar="SET", help="The set to imitate, such as captions/original.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the draws.")
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True, help="Of the draws.")
 @name_option
 @dtype_option
 @force_option

@@ -13,6 +13,7 @@ from engine.cli.corpus_options import reading_options
 from engine.cli.lines import one_line
 from engine.cli.paths import PATH, named_files
 from engine.cli.variant_options import influence_of, influence_option
+from engine.cli.whole_number import WholeNumber
 from engine.corpus.decoding import MOST_DECODERS, decoding_threads
 from engine.corpus.images import check_image_folder
 from engine.corpus.read import read_corpus
@@ -76,13 +77,13 @@ STAGES = ("plan", "decode", "encode", "write", "untracked")
     "--batch-size",
     default=DEFAULT_BATCH_SIZE,
     show_default=True,
-    type=click.IntRange(1, LARGEST_BATCH_SIZE),
+    type=WholeNumber(1, LARGEST_BATCH_SIZE),
     help="Items through the model at once.",
 )
 @click.option(
     "--workers",
     default=None,
-    type=click.IntRange(1, LARGEST_WORKERS),
+    type=WholeNumber(1, LARGEST_WORKERS),
     help=f"Threads that decode images. [default: one a core, at most {MOST_DECODERS}]",
 )
 @click.option(

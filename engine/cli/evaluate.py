@@ -10,6 +10,7 @@ import click
 from engine.cli.command_line import command_line
 from engine.cli.paths import PATH, named_files
 from engine.cli.rerank_options import rerank_options
+from engine.cli.whole_number import WholeNumber
 from engine.errors import unknown_name
 from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED, MOST_RESAMPLES
 from engine.evaluate.ties import DEFAULT_POLICY, POLICIES
@@ -67,14 +68,14 @@ BOTH = "both"
 )
 @click.option(
     "--resamples",
-    type=click.IntRange(0, MOST_RESAMPLES),
+    type=WholeNumber(0, MOST_RESAMPLES),
     default=DEFAULT_RESAMPLES,
     show_default=True,
     metavar="N",
     help="Bootstrap resamples of whole images for the 95% intervals; 0: none.",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=DEFAULT_SEED, show_default=True, help="Of the resamples."
+    "--seed", type=WholeNumber(0), default=DEFAULT_SEED, show_default=True, help="Of the resamples."
 )
 @click.option("--ranked", is_flag=True, help="Add set recall and DCG@10; one more search a run.")
 @click.option(

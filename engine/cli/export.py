@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 from engine.cli.paths import PATH
+from engine.corpus.shape import shorten
 from engine.errors import InputError, unknown_name
+from engine.whole_numbers import parse_whole_number
 
 BOTH = "both"
 ALL = "all"
@@ -71,9 +73,10 @@ def parse_depth(text: str) -> int | None:
     """A whole number from 1, or None for all. Raises `InputError` for anything else."""
     if text == ALL:
         return None
-    if not text.isdecimal() or int(text) < 1:
-        raise InputError(f"--depth {text!r}: expected a whole number from 1, or {ALL}")
-    return int(text)
+    try:
+        return parse_whole_number(text, 1)
+    except ValueError as error:
+        raise InputError(f"--depth {shorten(repr(text))}: {error}, or {ALL}") from None
 
 
 @command.command("runs")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from engine.cli.paths import PATH
+from engine.cli.whole_number import WholeNumber
 
 DEFAULT_OUT = Path("report.html")
 MISSING_SHOWN = 5
@@ -46,7 +47,7 @@ MISSING_SHOWN = 5
 )
 @click.option(
     "--worst",
-    type=click.IntRange(min=0),
+    type=WholeNumber(0),
     default=8,
     show_default=True,
     metavar="N",

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from engine.cli.paths import PATH
+from engine.cli.whole_number import WholeNumber
 from engine.encoders.registry import DEFAULT_PAIR_BATCH
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -41,7 +42,7 @@ OPTIONS = (
     click.option("--precision", metavar="NAME", help="With --rerank: fp32, bf16 or fp16. Default: fp32."),
     click.option(
         "--batch-size",
-        type=click.IntRange(min=1),
+        type=WholeNumber(1),
         metavar="N",
         help=f"With --rerank: pairs through the model at once. Default: {DEFAULT_PAIR_BATCH}.",
     ),

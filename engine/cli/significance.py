@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from engine.cli.paths import PATH
+from engine.cli.whole_number import WholeNumber
 
 
 @click.command("significance")
@@ -19,16 +20,16 @@ from engine.cli.paths import PATH
     help="A metric; repeatable. Default: recall@1, drop_rate and incorrect_recall@1.",
 )
 @click.option("--reference", metavar="CHECKPOINT", help="Compare the others with it. Default: every pair.")
-@click.option("--resamples", type=click.IntRange(min=0), default=1000, show_default=True, metavar="N")
+@click.option("--resamples", type=WholeNumber(0), default=1000, show_default=True, metavar="N")
 @click.option(
     "--flips",
-    type=click.IntRange(min=1),
+    type=WholeNumber(1),
     default=10_000,
     show_default=True,
     metavar="N",
     help="Sign flips of the randomisation test; the smallest p-value is about 1 / N.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--seed", type=WholeNumber(0), default=0, show_default=True)
 @click.option("--format", "format_name", metavar="NAME", help="table, markdown, csv, json, latex or parquet.")
 @click.option("--out", type=PATH, metavar="FILE", help="Write there instead.")
 @click.option("--force", is_flag=True, help="Replace FILE.")

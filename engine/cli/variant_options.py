@@ -10,6 +10,7 @@ import click
 
 from engine.cli.corpus_options import reading_options, with_options
 from engine.cli.paths import PATH
+from engine.cli.whole_number import WholeNumber
 from engine.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def variant_options(command: _Command) -> _Command:
             "--seed",
             default=0,
             show_default=True,
-            type=click.IntRange(min=0),
+            type=WholeNumber(0),
             help="Of what is drawn and names no seed of its own.",
         ),
     )

@@ -17,6 +17,7 @@ from engine.cli.variant_options import (
     variant_options,
     variants_of,
 )
+from engine.cli.whole_number import WholeNumber
 from engine.corpus.read import read_corpus
 from engine.errors import InputError
 
@@ -32,7 +33,7 @@ MOST_ITEMS = 100
     "--items",
     default=4,
     show_default=True,
-    type=click.IntRange(1, MOST_ITEMS),
+    type=WholeNumber(1, MOST_ITEMS),
     help="How many images of the corpus to show, drawn by the seed.",
 )
 @click.option("--font", type=PATH, metavar="FILE", help="A TrueType font, for captions not in Latin letters.")

@@ -14,9 +14,10 @@ from engine.evaluate.plain_words import FilePath
 from engine.evaluate.results import DIRECTIONS, Direction, Record
 from engine.evaluate.ties import DEFAULT_POLICY, TiePolicyName
 from engine.evaluate.yaml_document import Place
+from engine.whole_numbers import LARGEST
 
 Text = Annotated[str, Field(min_length=1)]
-Seed = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, le=LARGEST)]
 
 
 class CheckpointEntry(Record):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from engine.corpus.shape import describe
+from engine.corpus.shape import describe, shorten
 from engine.errors import InputError, unknown_name
 from engine.evaluate.plain_words import expected
 from engine.inputs import check_regular_file
@@ -19,6 +19,8 @@ from indexes.errors import SearchInputError
 
 LARGEST_FILE = 1 << 20
 DEEPEST = 16
+LONGEST_NUMBER = 40
+INTEGER = "tag:yaml.org,2002:int"
 
 Place = tuple[str | int, ...]
 """The way to a value: keys, and numbers in lists."""
@@ -37,6 +39,7 @@ class Document:
         text = read_text(file, kind)
         self._root = self._compose(text)
         self._check_keys()
+        self._check_scalars()
         self.data: dict[str, Any] = self._load(text)
 
     def _compose(self, text: str) -> yaml.Node:
@@ -90,6 +93,25 @@ class Document:
                     raise InputError(f"{self.file} line {line}: the key {key!r} is given twice; give it once")
                 seen.add(key)
                 waiting.append(value)
+
+    def _check_scalars(self) -> None:
+        """Raise `InputError` for what no value of any file is: a NUL character, a number of endless digits
+        (Python reads those of base 16, and fails when they are to be written in base 10).
+        """
+        waiting: list[yaml.Node] = [self._root]
+        while waiting:
+            node = waiting.pop()
+            waiting += [inner for _, inner in children(node)]
+            if not isinstance(node, yaml.ScalarNode):
+                continue
+            place = f"{self.file} line {line_of(node.start_mark)}"
+            if "\0" in node.value:
+                raise InputError(f"{place}: {shorten(repr(node.value))} has a NUL character; leave it out")
+            if node.tag == INTEGER and len(node.value) > LONGEST_NUMBER:
+                raise InputError(
+                    f"{place}: {shorten(node.value)} has {len(node.value):,} characters; "
+                    f"expected a number of at most {LONGEST_NUMBER}"
+                )
 
     def find(self, place: Place) -> tuple[Place, yaml.Node]:
         """The innermost of the places on the way to a value that the file has, and its node."""

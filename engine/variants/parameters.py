@@ -9,6 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.whole_numbers import parse_whole_number
+
 Mode = Literal["default", "paper"]
 DEFAULT: Mode = "default"
 PAPER: Mode = "paper"
@@ -47,9 +49,7 @@ LEVEL_EXPECTED = "the original's share, a decimal number strictly between 0 and 
 
 def parse_seed(text: str) -> int:
     """A whole number from 0 up, at most 18 digits."""
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise ValueError(text)
-    return int(text)
+    return parse_whole_number(text)
 
 
 def parse_level(text: str) -> Decimal:

@@ -103,7 +103,10 @@ def test_the_sweep_has_the_published_shape():
     ("arguments", "message"),
     [
         (["search", "--k", "11", "--rows", "10"], "--k is 11, expected at most --rows 10"),
-        (["search", "--queries", "0"], "0 is not in the range"),
+        (["search", "--queries", "0"], "0: expected a whole number from 1 to 1,000,000,000"),
+        (["search", "--dim", str(10**24)], f"{10**24}: expected a whole number from 1 to 1,048,576"),
+        (["search", "--rows", "9" * 5000], "expected a whole number from 1 to 1,000,000,000"),
+        (["sweep", "--images", str(10**24)], "expected a whole number from 10 to 1,000,000,000"),
         (["peers", "--peer", "fais"], "'fais'"),
         (["sweep", "--json", "result.txt"], "expected a name that ends in .json"),
     ],

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.corpus.decoding import decoding_threads
 from engine.corpus.images import check_image_folder
+from engine.corpus.shape import shorten
 from engine.encoders.scorer import Reranker
 from engine.errors import InputError, unknown_name
 from engine.evaluate.stages.pair_scores import PairScores
@@ -18,10 +19,12 @@ from engine.store.kept_states import STATES_IN_MEMORY, KeptStates
 from engine.store.pair_file import PairFile
 from engine.store.reader import Store
 from engine.store.stored_images import StoredImages
+from engine.whole_numbers import parse_whole_number
 from indexes.memory import MemoryLimit
 
 DEFAULT_K_TEST = "coco"
 STATES_SHARE = 4  # a limit is divided by it
+MOST_SHORTLISTED = 1 << 62  # fits 64 bits; a longer list than the gallery is the gallery
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,13 @@ def default_pair_file(store: Path, reranker: Reranker) -> Path:
 
 def parse_k_test(text: str, published: Mapping[str, int]) -> int:
     """The length of a shortlist. Raises `InputError` for what is neither a number nor a published name."""
-    if text.isdecimal() and text.isascii() and len(text) <= len(str(1 << 62)) and int(text) > 0:
-        return min(int(text), 1 << 62)
     if text in published:
         return published[text]
     if text.lstrip("-").isdecimal():
-        raise InputError(f"a shortlist of {text}: expected at least 1")
+        try:
+            return parse_whole_number(text, 1, MOST_SHORTLISTED)
+        except ValueError as error:
+            raise InputError(f"a shortlist of {shorten(text)}: {error}") from None
     raise unknown_name("length of a shortlist", text, [*published, "a number"])
 
 

@@ -6,10 +6,11 @@ import re
 from fractions import Fraction
 from itertools import pairwise
 
+from engine.corpus.shape import shorten
 from engine.errors import InputError
 
 FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-NUMBER = re.compile(r"(\d+(?:\.\d+)?)([a-z]*)", re.IGNORECASE)
+NUMBER = re.compile(r"0*([0-9]{1,20}(?:\.[0-9]{1,20})?)([a-z]*)", re.IGNORECASE)
 MOST_ROWS = (1 << 32) - 1  # what a shard can have
 
 
@@ -20,7 +21,8 @@ def parse_rows(option: str, text: str) -> int:
     value = Fraction(match[1]) * factor if match and factor else Fraction(-1)
     if not 0 <= value <= MOST_ROWS or value.denominator != 1:
         raise InputError(
-            f"{option} {text}: {text.strip()!r} is not a number of rows; expected one like 5000, 10k or 1.5M"
+            f"{option} {shorten(text)}: {shorten(repr(text.strip()))} is not a number of rows; "
+            f"expected one like 5000, 10k or 1.5M, 0 to {MOST_ROWS:,}"
         )
     return int(value)
 

@@ -15,6 +15,7 @@ from engine.variants.parameters import Parameter
 from engine.variants.recipes import ImageReference, RecipeFields, recipe_kind, rgb_sources
 from engine.variants.registry import family
 from engine.variants.variant import Modality, Side, VariantItem, VariantItems
+from engine.whole_numbers import parse_whole_number
 
 FINEST = 64
 """The most cells a side of the image is cut into."""
@@ -87,20 +88,11 @@ class OccludeRecipe:
 
 
 def _parse_grid(text: str) -> int:
-    return _parse_number(text, 2, FINEST)
+    return parse_whole_number(text, 2, FINEST)
 
 
 def _parse_cell(text: str) -> int:
-    return _parse_number(text, 0, FINEST**2 - 1)
-
-
-def _parse_number(text: str, least: int, most: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most))):
-        raise ValueError(text)
-    number = int(text)
-    if not least <= number <= most:
-        raise ValueError(text)
-    return number
+    return parse_whole_number(text, 0, FINEST**2 - 1)
 
 
 @family(

@@ -207,6 +207,7 @@ def test_a_limit_changes_no_result(evaluate: Any, crowded: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--distractors", "9" * 5000], "is not a number of rows"),
         (["--distractors", "0,10x"], "--distractors 10x: '10x' is not a number of rows"),
         (["--distractors", "2k,1k"], "1,000 comes after 2,000; give the sizes in ascending order"),
         (["--distractors", "3001"], "--distractors 3,001: captions/crowd has 3,000 rows; ask for fewer"),

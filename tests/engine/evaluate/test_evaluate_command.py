@@ -205,4 +205,4 @@ def test_the_help_names_every_policy_and_backend(evaluate: Evaluate) -> None:
 def test_more_resamples_than_can_matter_are_refused(tmp_path: Path, evaluate: Evaluate) -> None:
     code, _, error = evaluate(tmp_path / "s.h5", "--resamples", 10**12)
     assert code == 2
-    assert f"{10**12} is not in the range 0<=x<=100000" in error
+    assert f"{10**12}: expected a whole number from 0 to 100,000" in error

@@ -88,7 +88,8 @@ def test_ties_keep_the_listed_order_by_rank(store_file: Path, tmp_path: Path, ca
     assert [int(line[4]) for line in by_rank] == [-int(line[3]) for line in by_rank]
     assert len({(line[0], line[4]) for line in by_score}) < len(by_score)  # this store has ties
     for options, message in (
-        (["--depth", "0"], "--depth '0': expected a whole number from 1, or all"),
+        (["--depth", "0"], "--depth '0': expected a whole number from 1 to 999,999,999,999,999,999, or all"),
+        (["--depth", "9" * 5000], "9...: expected a whole number from 1 to"),
         (["--direction", "i2i"], "unknown direction 'i2i'"),
         (["--variant", "swap"], "unknown variant 'swap'"),
         ([], "the folder is not empty"),

@@ -163,7 +163,7 @@ def test_images_that_are_not_those_that_were_embedded_are_named(
         (["--rerank", "fake:both", "--images", "nowhere"], "image folder nowhere: found nothing"),
         (
             ["--rerank", "fake:both", "--images", ".", "--k-test", "0"],
-            "a shortlist of 0: expected at least 1",
+            "a shortlist of 0: expected a whole number from 1",
         ),
         (["--rerank", "fake:both", "--images", ".", "--k-test", "flikr"], "did you mean 'flickr30k'?"),
         (["--rerank", "fake:both", "--images", ".", "--pair-scores", "no/f"], "the folder no is not there"),
@@ -210,6 +210,8 @@ def test_lengths_of_shortlists() -> None:
     assert parse_k_test("flickr30k", published) == 128
     assert parse_k_test("7", published) == 7
     assert parse_k_test("1" + "0" * 18, published) == 10**18
+    with pytest.raises(InputError, match=r"a shortlist of 9+\.\.\.: expected a whole number from 1 to"):
+        parse_k_test("9" * 5000, published)
 
 
 SWEEP = """
@@ -300,7 +302,7 @@ def test_evaluations_of_two_lengths_can_be_compared(folder: Path, capsys: pytest
     ("old", "new", "said"),
     [
         ("rerank: 3", "rerank: flikr30k", "line 4: unknown length of a shortlist 'flikr30k'; did you mean"),
-        ("rerank: 3", "rerank: 0", "line 4: a shortlist of 0: expected at least 1"),
+        ("rerank: 3", "rerank: 0", "line 4: a shortlist of 0: expected a whole number from 1"),
         (
             '"blip:one.pth", rerank',
             '"vsrn:one.pth", rerank',

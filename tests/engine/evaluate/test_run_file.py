@@ -94,6 +94,18 @@ def test_paths_are_relative_to_the_file(folder: Path, monkeypatch: pytest.Monkey
             "out: results\nbatch_size: 0",
             "line 10: batch_size is a number (0); expected at least 1",
         ),
+        (
+            "out: results",
+            f"out: results\nseed: 0x{'f' * 5000}",
+            "line 10: 0xf",
+        ),
+        (
+            "out: results",
+            f"out: results\nseed: {'9' * 5000}",
+            f"line 10: {'9' * 37}... has 5,000 characters; expected a number of at most 40",
+        ),
+        ("out: results", f"out: results\nseed: {10**18}", "line 10: seed is a number (1000000000000000000)"),
+        ("out: results", 'out: "a\\0b"', r"line 9: 'a\x00b' has a NUL character; leave it out"),
         ("out: results", "out: 3", "line 9: out is a number (3); expected text, in quotes"),
         ("  - open_clip:ViT-B-32:openai", "  - 12", "line 2: checkpoints[0] is a number (12); expected text"),
         (

@@ -121,4 +121,7 @@ def change_json(file: Path, change: Callable[[Any], None]) -> None:
 def test_a_number_beyond_any_machine_is_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["embed", "--model", "m", "--corpus", "c", "--images", "i", "--out", "o", option, str(10**12)]
     assert run(words) == 2
-    assert f"Invalid value for '{option}': {10**12} is not in the range" in capsys.readouterr().err
+    assert (
+        f"Invalid value for '{option}': {10**12}: expected a whole number from 1 to"
+        in capsys.readouterr().err
+    )
