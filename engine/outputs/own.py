@@ -37,8 +37,8 @@ def check_own_place(path: Path, head: bytes = b"") -> None:
         raise not_writable(path, error) from error
     if not head.startswith(found):
         raise InputError(
-            f"{path}: not written by itrstress, which writes a file of that name; {ADVICE}, or --force "
-            "replaces it"
+            f"{path}: not written by itrstress, which writes a file of that name; remove it, name "
+            "another folder, or --force replaces it"
         )
 
 
