@@ -110,6 +110,7 @@ def evaluate(
     distractor_set: str | None = None,
     memory_limit: str | None = None,
     out: PathLike | None = None,
+    name: str | None = None,
     resamples: int = DEFAULT_RESAMPLES,
     seed: int = DEFAULT_SEED,
     ranked: bool = False,
@@ -130,8 +131,9 @@ def evaluate(
     """Search a store's galleries without and with every variant: ``itrstress evaluate``, whose options these
     are; errors name them as the command does.
 
-    `out` is a folder for results.json and the per-query Parquet files (None: nothing is written). Raises
-    `InputError`, and `indexes.errors.SearchInputError` for what cannot be searched.
+    `out` is a folder for results.json and the per-query Parquet files (None: nothing is written), `name` what
+    the checkpoint is called in them (None: the encoder's spec). Raises `InputError`, and
+    `indexes.errors.SearchInputError` for what cannot be searched.
     """
     job = Job(
         Path(store),
@@ -143,6 +145,7 @@ def evaluate(
         distractor_set=distractor_set,
         memory_limit=memory_limit,
         out=path_of(out),
+        name=name,
         resamples=resamples,
         seed=seed,
         ranked=ranked,

@@ -67,6 +67,11 @@ BOTH = "both"
     help="Folder for results.json and the per-query Parquet files.",
 )
 @click.option(
+    "--name",
+    metavar="NAME",
+    help="What the checkpoint is called in tables and results. Default: the encoder's spec.",
+)
+@click.option(
     "--resamples",
     type=WholeNumber(0, MOST_RESAMPLES),
     default=DEFAULT_RESAMPLES,
@@ -118,6 +123,7 @@ def command(
     distractor_set: str | None,
     memory_limit: str | None,
     out: Path | None,
+    name: str | None,
     resamples: int,
     seed: int,
     ranked: bool,
@@ -152,6 +158,7 @@ def command(
         distractor_set=distractor_set,
         memory_limit=memory_limit,
         out=out,
+        name=name,
         resamples=resamples,
         seed=seed,
         ranked=ranked,

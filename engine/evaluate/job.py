@@ -84,7 +84,8 @@ class Job:
     """The options of `itrstress evaluate`, by their names there; errors name them so.
 
     `variants` are names of sets, specs, or ``file:PATH`` (None: all that there are). `out` is a folder for
-    results.json and the per-query Parquet files (None: nothing is written).
+    results.json and the per-query Parquet files (None: nothing is written). `name` is what
+    tables and results call the checkpoint (None: the encoder's spec).
     """
 
     store: Path
@@ -96,6 +97,7 @@ class Job:
     distractor_set: str | None = None
     memory_limit: str | None = None
     out: Path | None = None
+    name: str | None = None
     resamples: int = DEFAULT_RESAMPLES
     seed: int = DEFAULT_SEED
     ranked: bool = False
@@ -111,6 +113,8 @@ class Job:
         named = list(self.directions)
         if not named or not set(named) <= set(DIRECTIONS) or len(set(named)) < len(named):
             raise InputError(f"directions {named!r}: expected one or both of {', '.join(DIRECTIONS)}")
+        if self.name is not None and not (self.name.strip() and self.name.isprintable()):
+            raise InputError(f"--name {self.name!r}: expected a name that can be printed, such as 'epoch 9'")
         if self.relevance is not None and not self.ranked:
             raise InputError("--relevance belongs to --ranked; add it or leave it out")
         if self.allow_space_mismatch and self.index is None:
@@ -161,6 +165,7 @@ class Job:
                 self.backend,
                 progress=progress,
                 outcomes=folder,
+                checkpoint=self.name,
                 command=command,
                 resampling=Resampling(self.resamples, self.seed),
                 ranked=RankedMetrics(other) if self.ranked else None,

@@ -59,6 +59,26 @@ def test_it_takes_every_option_of_the_command() -> None:
     assert job == wanted
 
 
+def test_a_checkpoint_is_called_what_it_is_named(store_file: Path, tmp_path: Path) -> None:
+    given = [
+        "evaluate",
+        str(store_file),
+        "--out",
+        str(tmp_path / "r"),
+        "--resamples",
+        "0",
+        "--name",
+        "epoch 9",
+    ]
+    assert run(given) == 0
+    found = engine.evaluate(store_file, resamples=0, name="epoch 9")
+    for one in (*engine.load(tmp_path / "r").results, *found.results):
+        assert one.provenance.checkpoint == "epoch 9"
+    for bad in ("", " ", "a\x1b[2J"):
+        with pytest.raises(InputError, match="expected a name that can be printed"):
+            engine.evaluate(store_file, name=bad)
+
+
 def test_loaded_results_have_everything_that_sweeping_gave(store_file: Path, tmp_path: Path) -> None:
     for name, variant in (("a", "swap:seed=7"), ("b", "mix:0.9:seed=1")):
         engine.evaluate(store_file, variants=[variant], out=tmp_path / "r" / name, resamples=0)
