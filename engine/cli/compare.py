@@ -28,7 +28,8 @@ from engine.errors import InputError
     "models",
     multiple=True,
     metavar="CHECKPOINT=MODEL",
-    help="Which published model a checkpoint is; repeatable. Some are known by their spec.",
+    help="Which published model a checkpoint is, by the beginning of its name; repeatable. Some are known by "
+    "their spec.",
 )
 @click.option("--dataset", metavar="NAME", help="Of the paper's data sets, the one that was evaluated.")
 def command(

@@ -308,20 +308,23 @@ def choose_dataset(figures: Sequence[Figure], source: str, dataset: str | None) 
 
 
 def model_names(entries: Sequence[Entry], source: str, named: Mapping[str, str]) -> dict[str, str]:
-    """Checkpoint -> model of the paper, for those that are one. Raises `InputError` when none is."""
+    """Checkpoint -> model of the paper, for those that are one.
+
+    `named` gives a model by its name or a beginning that no other model's name has, in any case. Raises
+    `InputError` for an unknown one, and when no checkpoint is a model.
+    """
     models = list(dict.fromkeys(figure.model for figure in published_figures(source)))
     specs = {entry.checkpoint: entry.spec for entry in entries}
-    for checkpoint, model in named.items():
+    for checkpoint in named:
         if checkpoint not in specs:
             raise unknown_name("checkpoint", checkpoint, specs)
-        if model not in models:
-            raise unknown_name(f"model of {source}", model, models)
+    chosen = {checkpoint: model_named(model, models, source) for checkpoint, model in named.items()}
     rules = [row for row in data_rows("models") if row["source"] == source]
     by_name = {model.casefold(): model for model in models}
     found: dict[str, str] = {}
     for checkpoint, spec in specs.items():
         by_spec = (row["model"] for row in rules if re.fullmatch(row["spec"], spec))
-        known = named.get(checkpoint) or by_name.get(checkpoint.casefold()) or next(by_spec, None)
+        known = chosen.get(checkpoint) or by_name.get(checkpoint.casefold()) or next(by_spec, None)
         if known is not None:
             found[checkpoint] = known
     if not found:
@@ -330,6 +333,16 @@ def model_names(entries: Sequence[Entry], source: str, named: Mapping[str, str])
             f"with --as CHECKPOINT=MODEL; its models: {', '.join(models)}"
         )
     return found
+
+
+def model_named(name: str, models: Sequence[str], source: str) -> str:
+    """The model of that name, or the only one whose name begins so, in any case. Raises `InputError`."""
+    folded = name.casefold()
+    same = [one for one in models if one.casefold() == folded]
+    begun = [one for one in models if folded and one.casefold().startswith(folded)]
+    if len(same or begun) != 1:
+        raise unknown_name(f"model of {source}", name, models)
+    return (same or begun)[0]
 
 
 def lines_of(figure: Figure, source: str, entries: Sequence[Entry]) -> Iterator[Line]:

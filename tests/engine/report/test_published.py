@@ -115,12 +115,20 @@ def test_a_setting_of_several_perturbations_is_the_mean_of_all_in_one_mode() -> 
         SideBySide.of(mixed, "brittleness", {}, "Flickr30k")
 
 
+def test_a_model_is_named_by_a_beginning_that_only_it_has() -> None:
+    own = [entry("mine", None, "i2t", recall_at_1=50.0)]
+    for name, model in (("clip vit-b/32", B32), ("Saf", "SAF"), ("BLIP ViT-B", "BLIP ViT-B")):
+        lines = SideBySide.of(own, "rococo", {"mine": name}).lines
+        assert {line.figure.model for line in lines} == {model}
+
+
 def test_what_cannot_be_matched_is_said() -> None:
     own = [entry("mine", None, "i2t", recall_at_1=50.0)]
     for arguments, message in (
         (("rococo", {}), "none of the checkpoints mine is known as a model of rococo.*--as"),
         (("rococo", {"yours": B32}), "unknown checkpoint 'yours'"),
         (("rococo", {"mine": "CLIP ViT-B"}), "unknown model of rococo 'CLIP ViT-B'; did you mean"),
+        (("rococo", {"mine": ""}), "unknown model of rococo ''"),
         (("rococo", {"mine": B32}, "MS-COCO"), "a single data set"),
         (("rococoo", {}), "unknown published source 'rococoo'; did you mean 'rococo'"),
         (
