@@ -265,8 +265,8 @@ def interval(key: str) -> Callable[[Run], str]:
 
 
 def median_rank(run: Run) -> str:
-    """The median rank, without a fraction of nought."""
-    return f"{run.metrics[metrics.MEDIAN_RANK]:g}"
+    """The median rank with one digit after the point, without a fraction of nought."""
+    return f"{run.metrics[metrics.MEDIAN_RANK]:,.1f}".removesuffix(".0")
 
 
 def short_number(number: int) -> str:
@@ -290,9 +290,9 @@ COLUMNS = (
     *MAIN_COLUMNS[:3],
     Column("med", median_rank),
     *MAIN_COLUMNS[3:],
-    Column("ties", lambda run: str(run.tied[metrics.TIED_QUERIES])),
+    Column("ties", lambda run: f"{run.tied[metrics.TIED_QUERIES]:,}"),
     Column("chg", percent(metrics.CHANGED_RATE)),
-    Column("gallery", lambda run: str(sum(run.gallery.values()))),
+    Column("gallery", lambda run: f"{sum(run.gallery.values()):,}"),
 )
 MORE_COLUMNS: Mapping[str, Column] = {
     key: Column(header, percent(key, digits))
@@ -314,8 +314,8 @@ HOW_TO_READ_ADDED: Mapping[tuple[str, ...], str] = {
         metrics.FOOLED_BLIND,
     ): "w/o query: % of queries whose own fake beats their own originals by its score with "
     "the mean query; about 50 where fakes look like originals.",
-    (*metrics.SET_RECALL.values(), metrics.DCG): "set R@k: % of min(positives, k) within k. "
-    "DCG@10: relevance 1 for a positive, else the cosine; 4.544 at most.",
+    tuple(metrics.SET_RECALL.values()): "set R@k: % of min(positives, k) within k.",
+    (metrics.DCG,): "DCG@10: relevance 1 for a positive, else the cosine; 4.544 at most.",
     metrics.EXTENDED: "ext R@1, R-P, mAP@R: against the positives of --positives, in %.",
 }
 INTERVAL_COLUMNS = (

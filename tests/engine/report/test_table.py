@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from engine.evaluate.metrics import RANK_METRICS
+from engine.evaluate.metrics import RANK_METRICS, SET_RECALL
 from engine.evaluate.results import Provenance, Results, Run
 from engine.report.table import checkpoints_table, results_table, timings_line
 
@@ -89,9 +89,9 @@ def test_a_row_a_variant_with_whole_numbers_at_usual_widths(width: int) -> None:
     text = "\n".join(lines)
     assert "…" not in text
     row = next(line for line in lines if "44.9->43.0" in line)
-    assert row.split()[-9:] == ["71.2", "100.0", "2.5", "4.2", "12.3", "12.0/0.3", "123", "99.9", "50010"]
+    assert row.split()[-9:] == ["71.2", "100.0", "2.5", "4.2", "12.3", "12.0/0.3", "123", "99.9", "50,010"]
     base = next(line for line in lines if line.startswith("(none)"))
-    assert base.split() == ["(none)", "44.9", "71.2", "100.0", "2.5", "-", "-", "-", "123", "-", "25010"]
+    assert base.split() == ["(none)", "44.9", "71.2", "100.0", "2.5", "-", "-", "-", "123", "-", "25,010"]
     assert [line.split()[0] for line in lines if "ask for" in line] == ["i2t", "t2i"]
     assert "tie policy (expected)" in " ".join(text.split())
 
@@ -115,6 +115,20 @@ def test_no_number_is_lost_on_a_narrow_terminal(width: int, named: bool) -> None
     numbers = re.compile(r"[0-9][0-9.,>/-]*[0-9]")
     assert "…" not in narrow
     assert Counter(numbers.findall(wide)) <= Counter(numbers.findall(narrow))
+
+
+@pytest.mark.parametrize(("median", "text"), [(46.833333, "46.8"), (2.0, "2"), (1234567.5, "1,234,567.5")])
+def test_a_median_rank_has_one_digit_at_most(median: float, text: str) -> None:
+    run = make_run(None, "i2t", metrics={**RUNS[0].metrics, "median_rank": median})
+    lines = shown(results_table(make_results("m", run)), 120)
+    assert next(line for line in lines if line.startswith("(none)")).split()[4] == text
+
+
+def test_only_columns_that_are_there_are_explained() -> None:
+    run = make_run(None, "i2t", metrics={**RUNS[0].metrics, SET_RECALL[1]: 3.0})
+    text = "\n".join(shown(results_table(make_results("m", run)), 120))
+    assert "set R@k: % of" in text
+    assert "DCG@10" not in text
 
 
 def test_undefined_values_are_dashes_and_names_are_not_markup() -> None:
