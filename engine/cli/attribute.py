@@ -52,7 +52,7 @@ def command(
     """Count what wins against originals, over all checkpoints in results folders.
 
     By replaced word, target word, their concepts, position and caption length, with intervals; and how many
-    originals are lost to none, some or all of the checkpoints. Names are ranked by the lower bound of their
+    queries are lost to none, some or all of the checkpoints. Names are ranked by the lower bound of their
     interval, so that rare ones do not lead by chance.
     """
     from engine.cli.output import deliver, files_of, output_file

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,14 @@ from engine.variants.variant import Modality
 
 Z_95 = 1.959963984540054
 EVERYTHING = "(all)"
+OWN_FAKE_FIRST: Final = (
+    "A trial is a fake caption; it won when it is listed first for the image that it was made from. First "
+    "for another image does not count here."
+)
+ANY_FAKE_FIRST: Final = "A trial is a query; a fake won when one is listed first, made from whichever image."
+HIT_LOST: Final = "A trial is a perturbed query; it won when it takes the R@1 that the query had unperturbed."
+LOST_TO_FAKE: Final = "A query is lost when a fake is listed first, made from whichever image."
+LOST_HIT: Final = "A query is lost when its perturbation takes the R@1 that it had."
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,20 @@ class VariantLabels:
             image=items.source if originals.image is None else originals.image[items.source],
             labels={name: [one[name] for one in labels] for name in DIMENSIONS},
         )
+
+
+def what_wins(store: AnySets, run: Run) -> str:
+    """What a trial of the run is and when it is won, as a sentence."""
+    assert run.variant is not None
+    if run.side != "gallery":
+        return HIT_LOST
+    modality = variant_sets(store, run.direction)[run.variant].modality
+    return OWN_FAKE_FIRST if modality == "captions" else ANY_FAKE_FIRST
+
+
+def what_loses(run: Run) -> str:
+    """When `lost_queries` holds a query for lost, as a sentence."""
+    return LOST_TO_FAKE if run.side == "gallery" else LOST_HIT
 
 
 def read_trials(store: AnySets, run: Run, table: pa.Table, concepts: Concepts) -> Trials:

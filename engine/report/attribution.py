@@ -16,6 +16,8 @@ from engine.evaluate.attribution import (
     overall,
     read_trials,
     tally,
+    what_loses,
+    what_wins,
 )
 from engine.evaluate.changes import DIMENSIONS, NUMERIC
 from engine.evaluate.collection import FoundRun
@@ -31,11 +33,18 @@ from engine.variants.concepts import default_concepts
 ORIGINAL_QUERY = "original"
 AGREEMENT = "checkpoints it is lost to"
 IDS_SHOWN = 5
+IF_INDEPENDENT = (
+    "if independent: queries expected if each checkpoint lost its share of them regardless of the others; "
+    "more than that at both ends means that they agree on what is hard."
+)
 
 
 @dataclass(frozen=True)
 class VariantAttribution:
-    """One variant over all checkpoints: tallies by dimension, and the agreement where there are several."""
+    """One variant over all checkpoints: tallies by dimension, and the agreement where there are several.
+
+    `won` and `lost` say in a sentence each what the tallies and the agreement count.
+    """
 
     direction: Direction
     variant: str
@@ -43,6 +52,8 @@ class VariantAttribution:
     everything: Tally
     tallies: Mapping[str, tuple[Tally, ...]]
     agreement: Agreement | None
+    won: str
+    lost: str
 
 
 @dataclass(frozen=True)
@@ -99,14 +110,15 @@ class Attribution:
     def variant_sections(self, one: VariantAttribution) -> Iterator[Section]:
         """The tables of a variant."""
         name = f"{one.direction} {one.variant}"
-        for dimension, tallies in one.tallies.items():
+        for number, (dimension, tallies) in enumerate(one.tallies.items()):
             shown = order(dimension, tallies, self.top)
             more = "" if len(shown) == len(tallies) else f", {len(shown)} of {len(tallies)}"
             rows = tuple(tally_row(each) for each in (one.everything, *shown))
             headers = (dimension, "won", "of", "images", "%", "95%")
-            yield Section(f"{name}: {dimension}{more}", 1, headers, rows)
+            notes = (one.won,) if number == 0 else ()
+            yield Section(f"{name}: {dimension}{more}", 1, headers, rows, notes)
         if one.agreement is not None:
-            yield agreement_section(name, one.agreement)
+            yield agreement_section(name, one.agreement, one.lost)
 
     def records(self) -> Sequence[Record]:
         """One record a label of a dimension; the agreement and (on request) every original as dimensions."""
@@ -181,6 +193,8 @@ def attribute(
         overall(joined),
         {name: some for name, some in tallies.items() if some},
         agree(lost) if len(lost) > 1 else None,
+        what_wins(store, first),
+        what_loses(first),
     )
 
 
@@ -197,8 +211,8 @@ def tally_row(one: Tally) -> tuple[str, ...]:
     return one.label, f"{one.wins:,.0f}", f"{one.trials:,}", f"{one.images:,}", f"{one.rate:.1f}", interval
 
 
-def agreement_section(name: str, agreement: Agreement) -> Section:
-    """How many originals are lost to 0, 1, ... checkpoints."""
+def agreement_section(name: str, agreement: Agreement, what_is_lost: str) -> Section:
+    """How many queries are lost to 0, 1, ... checkpoints."""
     rows = tuple(
         (str(number), f"{seen:,}", f"{expected:,.0f}")
         for number, (seen, expected) in enumerate(
@@ -209,8 +223,9 @@ def agreement_section(name: str, agreement: Agreement) -> Section:
     always = agreement.lost_to(count)
     ids = ", ".join(always[:IDS_SHOWN]) + (", ..." if len(always) > IDS_SHOWN else "")
     notes = (
-        f"{len(agreement.lost_to(0)):,} originals are lost to none of {count}, {len(always):,} to all"
-        f"{f' ({ids})' if always else ''}.",
+        f"{len(agreement.lost_to(0)):,} queries are lost to none of {count} checkpoints, "
+        f"{len(always):,} to all{f' ({ids})' if always else ''}.",
+        f"{what_is_lost} {IF_INDEPENDENT}",
     )
     return Section(f"{name}: {AGREEMENT}", 1, (AGREEMENT, "queries", "if independent"), rows, notes)
 

@@ -297,6 +297,8 @@ class Page:
                 "checkpoints": one.checkpoints,
                 "dimensions": [dimension(name, tallies) for name, tallies in one.tallies.items()],
                 "agreement": one.agreement,
+                "won": one.won,
+                "lost": one.lost,
             }
             for one in self.attributions
         )

@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 
 from engine.cli.main import run
 from engine.errors import InputError
-from engine.evaluate.attribution import Trials, agree, overall, tally, wilson
+from engine.evaluate.attribution import (
+    ANY_FAKE_FIRST,
+    HIT_LOST,
+    LOST_HIT,
+    LOST_TO_FAKE,
+    OWN_FAKE_FIRST,
+    Trials,
+    agree,
+    overall,
+    tally,
+    wilson,
+)
 from engine.evaluate.changes import DIMENSIONS, labels_of
 from engine.evaluate.results import write_results
 from engine.evaluate.run import evaluate_store
@@ -214,6 +225,24 @@ def test_the_command_counts_what_the_full_matrix_says(attacked: Path, make_world
     assert variants == {("i2t", "swap:seed=7"), ("t2i", "mix:0.9:seed=1"), ("t2i", "typo:seed=3")}
     assert run([*arguments, "--by", "replaced word", "--variant", "swap:seed=7"]) == 0
     assert "i2t swap:seed=7: replaced word" in capsys.readouterr().out
+
+
+def test_every_variant_says_what_its_trials_are(attacked: Path, capsys: Any) -> None:
+    arguments = ["attribute", str(attacked / "results"), "--store", str(attacked / "s.h5"), "--at-least", "1"]
+    assert run([*arguments, "--format", "markdown"]) == 0
+    text = capsys.readouterr().out
+    parts = {
+        name: "".join(one for one in text.split("### ") if one.startswith(name))
+        for name in ("i2t swap", "t2i mix", "t2i typo")
+    }
+    for name, won, lost in (
+        ("i2t swap", OWN_FAKE_FIRST, LOST_TO_FAKE),
+        ("t2i mix", ANY_FAKE_FIRST, LOST_TO_FAKE),
+        ("t2i typo", HIT_LOST, LOST_HIT),
+    ):
+        assert parts[name].count(won) == 1, name
+        assert parts[name].count(lost) == parts[name].count("if independent: ") == 1, name
+        assert "queries are lost to none of 2 checkpoints" in parts[name]
 
 
 @pytest.mark.parametrize(
