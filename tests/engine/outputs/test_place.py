@@ -132,7 +132,7 @@ def test_links_in_a_circle_are_named(tmp_path: Path, check: Callable[[Path], Pat
         ("/proc/x", "No such file or directory"),
         ("file/x", "Not a directory"),
         ("x" * 300, "File name too long"),
-        ("a\0b", "embedded null byte"),
+        ("a\0b", "embedded null byte|stat: embedded null character in path"),  # as Python 3.13 says it
     ],
 )
 @pytest.mark.parametrize("check", [check_output_file, check_output_folder])
@@ -142,9 +142,9 @@ def test_where_nothing_can_be_written_is_said_before_any_work(
     (tmp_path / "file").touch()
     with pytest.raises(InputError) as caught:
         check(tmp_path / name, "--out")
-    assert str(caught.value) == (
-        f"--out {tmp_path / name}: cannot be written ({reason}); make room or name another place"
-    )
+    place = f"--out {tmp_path / name}: cannot be written"
+    lines = [f"{place} ({one}); make room or name another place" for one in reason.split("|")]
+    assert str(caught.value) in lines
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
