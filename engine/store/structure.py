@@ -22,7 +22,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import InputError
+from engine.errors import InputError, naming
 from engine.store.raw import Region, copy_region, pack_texts, read_region, write_rows
 from engine.store.schema import (
     BYTES,
@@ -332,7 +332,8 @@ def read_header(path: Path, file: Any) -> StoreHeader:
     if values.get("rows", EMBEDDINGS) not in get_args(RowKind):
         raise DamagedSetError(f"rows of a kind {values['rows']!r} that is not known")
     values["versions"] = json.loads(values["versions"])
-    header = StoreHeader(**values)
+    with naming(path):
+        header = StoreHeader(**values)
     if header_attributes(header)["header_digest"] != read_attribute(file, "header_digest"):
         raise DamagedSetError("the header does not have the digest it was written with")
     return header

@@ -365,3 +365,12 @@ def test_inspect_has_a_help_page():
     from engine.cli.store import command
 
     assert "STORE.h5" in CliRunner().invoke(command, ["inspect", "--help"]).output
+
+
+def test_a_header_that_no_store_can_have_names_the_file(tmp_path, small):
+    path = tmp_path / "s.h5"
+    open_writer(path, small.header, [small.images]).close()
+    with h5py.File(path, "r+") as file:
+        file.attrs["dim"] = -1
+    with pytest.raises(InputError, match=r"s\.h5: an embedding has -1 dimensions, expected at least 1"):
+        open_store(path)
