@@ -102,7 +102,8 @@ def is_cut(tokenizer: Any, text: str) -> bool:
     cleaned = tokenizer.clean_fn(text)
     inner = getattr(tokenizer, "tokenizer", None)
     if inner is not None:
-        return len(inner(cleaned, truncation=False)["input_ids"]) > most
+        # the library's warning of long texts is of those that nobody cuts
+        return len(inner(cleaned, truncation=False, verbose=False)["input_ids"]) > most
     if len(cleaned.encode()) + MARKS <= most:  # a token has one byte at least
         return False
     return len(tokenizer.encode(text)) + MARKS > most

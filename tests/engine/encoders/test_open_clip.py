@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -354,9 +355,14 @@ def test_batch_size_is_part_of_a_half_precision_fingerprint_only(tiny_model: Pat
     assert fingerprint("bf16", 4) == fingerprint("bf16", 4) != fingerprint("fp32", 4)
 
 
-def test_texts_that_are_cut_are_named(make_tiny_model: Callable[..., Path]) -> None:
-    """With a tokenizer of its own (12 tokens, one a letter), and with CLIP's."""
+def test_texts_that_are_cut_are_named(
+    make_tiny_model: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a tokenizer of its own (12 tokens, one a letter), and with CLIP's; no library warns of it."""
     own = local(make_tiny_model("own"))
+    own._tokenizer.tokenizer.model_max_length = 12
+    monitored = logging.getLogger("transformers.tokenization_utils_base")
+    monitored.addHandler(caplog.handler)
     exact = "x" * 10
     assert own.is_cut([exact, exact + "x", ""]).tolist() == [False, True, False]
     text = {"context_length": 12, "vocab_size": 49408, "width": 8, "heads": 2, "layers": 1}
@@ -364,3 +370,5 @@ def test_texts_that_are_cut_are_named(make_tiny_model: Callable[..., Path]) -> N
     (folder / "tokenizer.json").unlink()
     words = "dog " * 10
     assert local(folder).is_cut([words, words + "dog", "a" * 200]).tolist() == [False, True, True]
+    monitored.removeHandler(caplog.handler)
+    assert not caplog.records
