@@ -4,10 +4,12 @@ from __future__ import annotations
 
 TEMPLATE = """\
 # A run file of `itrstress sweep`: checkpoints x variants x directions. Paths are relative to this file.
-# A line that begins with "# " and a key is an option with its default, or an example where there is none.
+# A line that begins with "# " and a key is an option with its default, unless it says that it is an example;
+# lines of lists in comments are examples too.
 
-# A spec of a model each; `itrstress models` lists the families. A pattern stands for all files that fit, in
-# natural order (epoch_9 before epoch_10). What a checkpoint does not say of its preprocessing must be named.
+# A spec of a model each; `itrstress models list` names the families. A pattern stands for all files that
+# fit, in natural order (epoch_9 before epoch_10). What a checkpoint does not say of its preprocessing must be
+# named.
 checkpoints:
   - open_clip:ViT-B-32:openai
   # - {model: "open_clip:ViT-B-32:epoch_9.pt", name: epoch 9, preprocess: openai}
@@ -18,12 +20,13 @@ checkpoints:
 corpus:
   path: dataset_coco.json
   images: val2014
-  # features: regions             # in place of images, for models of region features
-  # reader: karpathy              # found out from the content
+  # features: regions             # example: in place of images, for models of region features
+  # reader: karpathy              # example; by default found out from the content
   # split: test
   # normalisation: raw            # or pre_caption, as BLIP and ALBEF read texts
 
-# Several image sets: in place of `corpus`, a list with names. Each has its own folders below stores and out.
+# An example of several image sets: in place of `corpus`, a list with names. Each has its own folders below
+# stores and out.
 # corpora: [{name: coco, path: dataset_coco.json, images: val2014}]
 
 # The attacks; `itrstress variants list --long` explains them. One that takes a seed gets the one below, or
@@ -44,16 +47,16 @@ directions: [i2t, t2i]
                                   # (`itrstress distractors synthesize` makes one)
 
 # A fixed index (`itrstress index build`) in place of the stores' own galleries: stores hold queries only.
-# index: frozen
-# space: clip-b32                 # the name of the space of the checkpoints' vectors, where they share one
+# index: frozen                   # example; by default none
+# space: clip-b32                 # example: the name of the space that the checkpoints' vectors share
 # allow_space_mismatch: false     # search although the index is of another space; every result says so
 
 # device: auto                    # or cpu, cuda, cuda:N, mps
 # precision: fp32                 # or bf16, fp16
 # batch_size: 64
-# workers: 4                      # threads that decode images
+# workers: 4                      # example: threads that decode images; by default one a core, at most 8
 # backend: auto                   # of the search
-# memory_limit: 8GiB              # of a search; what is larger is streamed
+# memory_limit: 8GiB              # example: of a search, what is larger is streamed; by default none
 # skip_unreadable: false          # leave out images that cannot be read
 # Rare: distractor_set, relevance (with ranked), influence.
 

@@ -67,6 +67,7 @@ def test_defaults_in_comments_are_the_defaults(folder: Path) -> None:
     (plain,) = load_run_files(folder / "run.yaml")
     # instead of another; examples; of this machine
     kept = ("# corpora:", "# memory_limit:", "# index:", "# space:", "# workers:")
+    assert all("example" in line for line in TEMPLATE.splitlines() if line.startswith(kept[1:]))
     lines = [
         line.removeprefix("# ") if OPTION.match(line) and not line.startswith(kept) else line
         for line in TEMPLATE.splitlines()
