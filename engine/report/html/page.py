@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from typing import Any
@@ -43,6 +43,7 @@ CARDS = 12  # headlines shown at once
 DEFAULT_WORST = 8
 NAMES_SHOWN = 10  # labels of an attribution table
 LEAST_TRIALS = 5  # of a label that is attributed
+LEAST_RIGHT = 30  # queries right without the attack, below which the page has no headline of what it takes
 MARGIN_DIGITS = 4
 TEXT_SHOWN = 600  # characters of a caption
 NOTHING = "\u2013"  # a dash stands for no value
@@ -79,7 +80,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Blow:
-    """One direction of a headline: R@1 without a variant, and the variant with the highest drop rate."""
+    """One direction of a headline: R@1 without a variant, and the variant with the highest drop rate.
+
+    `caveats` are sentences on what the numbers do not show.
+    """
 
     direction: str
     asks: str
@@ -88,6 +92,7 @@ class Blow:
     after: Value | None
     drop: Value | None
     fooled: Value | None
+    caveats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -221,11 +226,23 @@ class Page:
 
     @property
     def verdict(self) -> Change | None:
-        """The attack that takes most of R@1 from the last checkpoint; None where nothing is taken."""
+        """The attack that takes most of R@1 from the last checkpoint.
+
+        None where nothing is taken, and where too few queries were right without an attack to say.
+        """
+        attacks = self.verdict_attacks
+        return change_of(attacks[0], least_crowded(self.entries)) if attacks else None
+
+    @property
+    def verdict_caveats(self) -> tuple[str, ...]:
+        """Sentences on what the verdict does not show."""
+        return tuple(caveats(self.verdict_attacks))
+
+    @property
+    def verdict_attacks(self) -> list[Entry]:
+        """The attacks that take from the last checkpoint and had enough to take, the worst first."""
         last = [one for one in least_crowded(self.entries) if one.checkpoint == self.checkpoints[-1]]
-        attacked = [one for one in last if one.variant is not None]
-        worst = max(attacked, key=drop_of, default=None)
-        return None if worst is None or drop_of(worst) <= 0 else change_of(worst, last)
+        return [one for one in worst_first(last) if drop_of(one) > 0 and right_before(one) >= LEAST_RIGHT]
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -381,14 +398,60 @@ def headline(checkpoint: str, entries: Sequence[Entry]) -> Headline:
 def blow(direction: Any, own: Sequence[Entry]) -> Blow:
     """The worst of a direction: by drop rate, the first of equals."""
     there = [one for one in own if one.direction == direction]
-    attacked = [one for one in there if one.variant is not None]
+    attacked = worst_first(there)
     clean = next((value_of(one, metrics.RECALL[1]) for one in there if one.variant is None), None)
     if not attacked:
         return Blow(direction, ASKS[direction], clean, None, None, None, None)
-    worst = max(attacked, key=drop_of)
+    worst = attacked[0]
     change = change_of(worst, own)
     clean = clean if clean is not None else change.before
-    return Blow(direction, ASKS[direction], clean, worst.variant, change.after, change.drop, change.fooled)
+    return Blow(
+        direction,
+        ASKS[direction],
+        clean,
+        worst.variant,
+        change.after,
+        change.drop,
+        change.fooled,
+        tuple(caveats(attacked)),
+    )
+
+
+def worst_first(entries: Sequence[Entry]) -> list[Entry]:
+    """Those with a variant, the highest drop rate first; equal ones keep their order."""
+    return sorted((one for one in entries if one.variant is not None), key=drop_of, reverse=True)
+
+
+def caveats(attacked: Sequence[Entry]) -> Iterator[str]:
+    """What the worst drop rate (the first) does not show: few queries to lose, others as bad."""
+    if not attacked:
+        return
+    worst, *others = attacked
+    right = right_before(worst)
+    if right < LEAST_RIGHT:
+        yield f"Right without it: {right:,.0f} of {worst.queries:,} queries, too few to say."
+    rivals = [one for one in others if overlap(one, worst)]
+    if rivals:
+        first = rivals[0]
+        name = first.variant if first.direction == worst.direction else f"{first.direction} {first.variant}"
+        more = f" and {len(rivals) - 1:,} more" if len(rivals) > 1 else ""
+        yield f"Not told apart from {name}{more}: the intervals of the drop rates overlap."
+
+
+def overlap(one: Entry, other: Entry) -> bool:
+    """Whether the intervals of the drop rates do; no where one has none."""
+    first, second = (value_of(each, metrics.DROP_RATE) for each in (one, other))
+    if first is None or second is None:
+        return False
+    (_, low, high), (_, other_low, other_high) = first, second
+    if low is None or high is None or other_low is None or other_high is None:
+        return False
+    return low <= other_high and other_low <= high
+
+
+def right_before(entry: Entry) -> float:
+    """How many of its queries were right without the variant."""
+    return entry.base.get(metrics.RECALL[1], 0.0) / 100 * entry.queries
 
 
 def drop_of(entry: Entry) -> float:

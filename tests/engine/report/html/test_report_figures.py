@@ -19,6 +19,7 @@ from engine.report.html.figures import (
     value_of,
     words_figure,
 )
+from engine.report.html.page import caveats, worst_first
 from engine.report.leaderboard import Entry
 
 
@@ -70,6 +71,33 @@ def test_seeds_have_their_deviation_for_bounds() -> None:
     seeds = entry("a", "mix:0.9", 40.0, runs=3, deviations={"recall@1": 1.5})
     assert value_of(seeds, "recall@1") == (40.0, 38.5, 41.5)
     assert value_of(seeds, "drop_rate") is None
+
+
+@pytest.mark.parametrize(
+    ("intervals", "queries", "said"),
+    [
+        ([(30.0, 34.0), (28.0, 31.0), (27.0, 32.0)], 100, ["Not told apart from mix:0.8 and 1 more: the"]),
+        ([(31.5, 34.0), (28.0, 31.4), (1.0, 31.5)], 100, ["Not told apart from patch: the"]),
+        ([(31.5, 34.0), (28.0, 31.4), (1.0, 2.0)], 50, []),
+        ([(31.5, 34.0), (28.0, 31.4), None], 49, ["Right without it: 29 of 49 queries, too few"]),
+    ],
+)
+def test_what_a_headline_does_not_show_is_said(intervals: Any, queries: int, said: list[str]) -> None:
+    attacks = [
+        entry(
+            "a",
+            variant,
+            40.0,
+            queries=queries,
+            values={"drop_rate": drop},
+            intervals={"drop_rate": bounds} if bounds else {},
+        )
+        for variant, drop, bounds in zip(
+            ("mix:0.9", "mix:0.8", "patch"), (32.0, 30.0, 29.0), intervals, strict=True
+        )
+    ]
+    found = list(caveats(worst_first([entry("a", None, 60.0), *reversed(attacks)])))
+    assert [one.startswith(start) for one, start in zip(found, said, strict=True)] == [True] * len(said)
 
 
 def lines(entries: Sequence[Entry], make: Any) -> dict[str, list[tuple[Any, float]]]:
