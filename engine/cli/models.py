@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 SHORT = 12  # characters of a digest
+PART_WIDTH = 12  # columns of the name of a fingerprint's part, where that is enough
 DIGEST = 64
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 
@@ -75,7 +76,7 @@ def describe_command(spec: str, device: str, precision: str, preprocess: str | N
             click.echo(line)
     if missing:
         raise InputError(
-            f"{spec}: {len(missing)} of the files it needs are missing: "
+            f"{spec}: {len(missing)} of the files it needs {'is' if len(missing) == 1 else 'are'} missing: "
             + "; ".join(f"{file.what} ({file.where})" for file in missing)
         )
 
@@ -133,8 +134,9 @@ def fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     """What is known of the model, one topic a line."""
     for topic, value in facts.items():
         if isinstance(value, Mapping):
+            width = max([PART_WIDTH, *(len(part) + 1 for part in value)])
             for part, of_part in value.items():
-                yield f"  {part:<12}{shown(of_part)}"
+                yield f"  {part:<{width}}{shown(of_part)}"
         elif value is not None:
             yield f"{topic:<14}{', '.join(value) if isinstance(value, list) else value}"
 

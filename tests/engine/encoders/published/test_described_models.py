@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from engine.cli.main import run
+from engine.cli.models import fact_lines
 from engine.encoders import registry
 from engine.encoders.catalogue import catalogue
 from engine.encoders.needed_files import needed_files
@@ -138,7 +139,7 @@ def test_missing_files_are_named_and_nothing_is_opened(
         specs["vse_infty"]: "vocabulary",
         specs["vsrn"]: "checkpoint",
         "transformers:owner/no-such-model": "`hf download owner/no-such-model` gets it",
-        "open_clip:ViT-B-32:openai": "of the files it needs are missing: weights",
+        "open_clip:ViT-B-32:openai": "1 of the files it needs is missing: weights",
         "open_clip:ViT-B-32:nowhere.pt": "weights (nowhere.pt)",
         "python:nowhere.py:encoder": "module (nowhere.py)",
     }
@@ -168,6 +169,15 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], tiny: Tiny) -> 
         _, error = output(capsys, "describe", spec, code=2)
         assert words in error
         assert error.count("\n") == 1
+
+
+def test_long_names_of_parts_stand_apart_from_their_values() -> None:
+    parts = {"vocabularies": ["a"], "longest_text": 35, "empty": {}}
+    assert list(fact_lines({"fingerprint of": parts, "nothing": {}})) == [
+        "  vocabularies [a]",
+        "  longest_text 35",
+        "  empty        {}",
+    ]
 
 
 def test_a_folder_of_transformers_is_described(
