@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["Evaluation", "__version__", "load", "sweep"]
 
 
+def __dir__() -> list[str]:
+    """What is there, and what comes when it is first used."""
+    return sorted({*globals(), *__all__, "evaluate"})
+
+
 def __getattr__(name: str) -> Any:
     """`engine.api` is imported when it is first used: the command line does not wait for it."""
     if name == "evaluate":  # a package that can be called

@@ -59,6 +59,11 @@ def test_it_takes_every_option_of_the_command() -> None:
     assert job == wanted
 
 
+def test_notebooks_find_what_there_is_and_what_it_takes() -> None:
+    assert {"evaluate", "sweep", "load", "Evaluation"} <= set(dir(engine))
+    assert inspect.signature(engine.evaluate) == inspect.signature(api.evaluate)
+
+
 def test_a_checkpoint_is_called_what_it_is_named(store_file: Path, tmp_path: Path) -> None:
     given = [
         "evaluate",
