@@ -18,6 +18,7 @@ NARROW = 60  # below so many columns there is no bar, only numbers
 UNBOUNDED = 10_000  # columns enough for any table, to measure how many it needs
 SECONDS_A_LINE = 10.0
 TENTHS = 10
+SHORTEST = 1.0  # seconds of work from which its rate says something
 
 
 class Meter:
@@ -44,12 +45,12 @@ class Meter:
 
     @property
     def rate(self) -> float:
-        """Units worked on a second, since the first ones; 0 where that is not known yet."""
+        """Units worked on a second, since the first ones; 0 within the first `SHORTEST` seconds."""
         if self._warm is None:
             return 0.0
         since, first = self._warm
         seconds = self._clock() - since
-        return (self.worked - first) / seconds if seconds > 0 else 0.0
+        return (self.worked - first) / seconds if seconds >= SHORTEST else 0.0
 
     def now(self) -> str:
         """``1,200 of 5,000 images, 45 a second, 1 min 24 s left``."""

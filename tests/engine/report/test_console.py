@@ -41,6 +41,17 @@ def test_the_rate_is_of_what_was_worked_on_since_the_first_batch() -> None:
     assert meter.whole() == "30 images in 70.0 s, 30 more took no work"
 
 
+def test_what_takes_less_than_a_second_has_no_rate() -> None:
+    clock = Clock()
+    meter = Meter(100, "images", clock)
+    meter.advance(10)
+    clock.now = 0.9
+    meter.advance(40)
+    assert meter.now() == "50 of 100 images"
+    clock.now = 1.0
+    assert meter.now() == "50 of 100 images, 40 a second, 1 s left"
+
+
 def test_nothing_worked_on_has_no_rate() -> None:
     clock = Clock()
     meter = Meter(60, "images", clock)
