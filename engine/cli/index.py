@@ -111,7 +111,7 @@ def inspect_command(folder: Path, verify: bool) -> None:
         print_facts(facts(index))
         click.echo()
         print_whole(sets_table(gallery.sets, damaged))
-        check_damage(gallery, damaged)
+        check_damage(gallery, damaged, "build the index again")
 
 
 @command.command("export")

@@ -53,13 +53,13 @@ def damaged_rows(store: Store, info: SetInfo) -> int:
     return sum(rows.stop - rows.start for rows in store.verify(info.modality, info.name))
 
 
-def check_damage(store: Store, damaged: Sequence[int] | None) -> None:
-    """Raise `InputError` when anything is damaged."""
+def check_damage(store: Store, damaged: Sequence[int] | None, remedy: str | None = None) -> None:
+    """Raise `InputError` when anything is damaged; `remedy` says what to do, else it is that of a store."""
     wrong = [f"{label}: {why}" for label, why in store.damage.items()]
     for info, rows in zip(store.sets, damaged or [], strict=False):
         if rows:
             first = store.verify(info.modality, info.name)[0].start
             wrong.append(f"{info.label}: {rows:,} rows do not keep their checksum, the first is row {first}")
     if wrong:
-        remedy = "write it again with --force" if store.damage else "running embed again repairs these rows"
-        raise InputError(f"{store.path} is damaged: {'; '.join(wrong)}; {remedy}")
+        again = "write it again with --force" if store.damage else "running embed again repairs these rows"
+        raise InputError(f"{store.path} is damaged: {'; '.join(wrong)}; {remedy or again}")

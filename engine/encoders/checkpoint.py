@@ -24,6 +24,7 @@ from torch import Tensor
 from engine.encoders.registry import model_families
 from engine.encoders.weights import Weights
 from engine.errors import InputError
+from engine.inputs import check_regular_file
 
 _STATE_DICT_ENTRIES = ("state_dict", "model_state_dict", "model")
 _WRAPPERS = ("module.", "_orig_mod.")  # left before every key by DistributedDataParallel and torch.compile
@@ -50,10 +51,7 @@ def read_checkpoint(path: Path) -> Mapping[str, Any]:
     Raises `InputError` when the file is missing, empty, cut off, no checkpoint, or asks for anything that
     could run code.
     """
-    if not path.is_file():
-        found = "is a folder" if path.is_dir() else "no such file"
-        raise InputError(f"{path}: {found}; expected a checkpoint (.pth, .pt, .bin, .safetensors)")
-    if not path.stat().st_size:
+    if not check_regular_file(path, "a checkpoint (.pth, .pt, .bin, .safetensors)").st_size:
         raise InputError(f"{path}: the file is empty (0 bytes); expected a checkpoint, get the file again")
     value = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
     if not isinstance(value, Mapping):

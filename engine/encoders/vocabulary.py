@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
+from engine.inputs import check_regular_file
 
 START, END, UNKNOWN = "<start>", "<end>", "<unk>"
 MASK = "<mask>"
@@ -120,11 +121,7 @@ def choose_vocabulary(
 
 
 def _read_bytes(path: Path) -> bytes:
-    if not path.is_file():
-        raise InputError(
-            f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; expected a vocabulary file"
-        )
-    size = path.stat().st_size
+    size = check_regular_file(path, "a vocabulary file").st_size
     if not size or size > _MOST_BYTES:
         raise InputError(f"{path}: {size} bytes; expected a vocabulary of 1 to {_MOST_BYTES} bytes")
     return path.read_bytes()
