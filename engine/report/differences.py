@@ -78,7 +78,18 @@ class Differences:
     def sections(self) -> Sequence[Section]:
         """One table."""
         rows = tuple(self.row(one) for one in self.tested)
-        headers = ("setting", "metric", "first", "second", "", "", "second - first", "95%", "p", "p (Holm)")
+        headers = (
+            "setting",
+            "metric",
+            "first",
+            "second",
+            "of 1st",
+            "of 2nd",
+            "second - first",
+            "95%",
+            "p",
+            "p (Holm)",
+        )
         title = f"{len(self.tested)} differences of checkpoints, second minus first"
         return [Section(title, 4, headers, rows, (HOW_TO_READ,))]
 

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich import box
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +26,7 @@ Record = Mapping[str, Scalar]
 ASSUMED_WIDTH: Final = 1000  # wider than any table: a file has no edge to break lines at
 NAME_WIDTH: Final = 12  # to which names may be folded
 DEFAULT_FORMAT = "table"
+INDENT: Final = 2  # columns
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,52 @@ def section_parts(section: Section) -> tuple[RenderableType, ...]:
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print the sections: names are folded to fit the console; where numbers do not fit, lines are longer."""
-    parts = [part for section in report.sections() for part in section_parts(section)]
+    """Print the sections.
+
+    On a terminal names are folded to fit, and a section whose numbers do not fit has a paragraph a row;
+    elsewhere lines are longer.
+    """
+    sections = report.sections()
+    if console.is_terminal:
+        for section in sections:
+            fits = least_width(with_short_names(section), console) <= console.width
+            for part in section_parts(section) if fits else stacked_parts(section):
+                console.print(part)
+        return
+    console.width = max([console.width, *(least_width(section, console) for section in sections)])
+    for section in sections:
+        for part in section_parts(section):
+            console.print(part)
+
+
+def least_width(section: Section, console: Console) -> int:
+    """Columns that the section's table needs with no name folded within a word."""
     unlimited = console.options.update(width=ASSUMED_WIDTH)
-    least = [console.measure(part, options=unlimited).minimum for part in parts if isinstance(part, Table)]
-    console.width = max(console.width, *least)
-    for part in parts:
-        console.print(part)
+    return max(
+        console.measure(part, options=unlimited).minimum
+        for part in section_parts(section)
+        if isinstance(part, Table)
+    )
+
+
+def with_short_names(section: Section) -> Section:
+    """The section with its names cut to the width to which they may be folded, to measure it."""
+
+    def short(row: tuple[str, ...]) -> tuple[str, ...]:
+        return (*(name[:NAME_WIDTH] for name in row[: section.labels]), *row[section.labels :])
+
+    return replace(section, headers=short(section.headers), rows=tuple(map(short, section.rows)))
+
+
+def stacked_parts(section: Section) -> tuple[RenderableType, ...]:
+    """The same without a table: the names of a row on a line, its numbers, named, on the next."""
+    lines: list[RenderableType] = []
+    for row in section.rows:
+        named = [f"{header} {cell}".strip() for header, cell in zip(section.headers, row, strict=True)]
+        lines.append(Text("; ".join((row[0], *named[1 : section.labels]))))
+        lines.append(Padding(Text("; ".join(named[section.labels :])), (0, 0, 0, INDENT)))
+    notes = [Text(note, style="dim") for note in section.notes]
+    return Text(section.title, style="bold"), *lines, *notes, Text()
 
 
 def to_table(report: Report) -> bytes:
