@@ -35,21 +35,23 @@ def list_command(as_json: bool) -> None:
     Plug-ins (entry points of the group itrstress.encoders) are listed with ours.
     """
     from engine.encoders.catalogue import catalogue
+    from engine.report.console import table_console
 
     families = catalogue()
     if as_json:
         click.echo(json.dumps({name: vars(facts) for name, facts in families.items()}, indent=2))
         return
+    width = min(WIDTH, table_console().width)
     for facts in families.values():
-        for line in family_lines(facts):
+        for line in family_lines(facts, width):
             click.echo(line)
 
 
-def family_lines(facts: FamilyFacts) -> Iterator[str]:
-    """A family in words: its specs, then what they are."""
+def family_lines(facts: FamilyFacts, width: int) -> Iterator[str]:
+    """A family in words: its specs, then what they are, in lines of `width` columns."""
     yield click.style("   ".join(facts.forms), bold=True)
     about = f"{facts.models}; reads {facts.reads}; scores with {facts.scores}"
-    yield click.wrap_text(about, width=WIDTH, initial_indent="    ", subsequent_indent="    ")
+    yield click.wrap_text(about, width=width, initial_indent="    ", subsequent_indent="    ")
 
 
 @command.command("describe")

@@ -14,12 +14,12 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from engine.errors import InputError, unknown_name
 from engine.variants import families
 from engine.variants.parameters import Parameter
-from engine.variants.variant import Variant
+from engine.variants.variant import Modality, Side, Variant
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -48,6 +48,15 @@ class Family:
     def summary(self) -> str:
         """The first line of its docstring."""
         return self.doc.split("\n", 1)[0]
+
+    @property
+    def acts_on(self) -> tuple[Side, Modality] | None:
+        """The side and the modality of all its variants; None where each has its own."""
+        side: Any = getattr(self.make, "side", None)
+        modality: Any = getattr(self.make, "modality", None)
+        if side not in get_args(Side) or modality not in get_args(Modality):
+            return None
+        return side, modality
 
 
 _FAMILIES: dict[str, Family] = {}
