@@ -166,13 +166,13 @@ class Leaderboard:
         sizes = sorted({(one.queries, one.originals) for one in entries})
         what = "; ".join(f"{queries:,} queries, {rows:,} originals" for queries, rows in sizes)
         more = f", {distractors:,} distractors" if distractors else ""
-        headers = ["variant", "checkpoint", *(["seeds"] if several else []), "R@1 before"]
+        headers = ["variant", "checkpoint", *(["seeds"] if several else []), "before"]
         return Section(
             title=f"{direction}: {what}{more}",
             labels=2,
             headers=(*headers, *(column.header for column in columns)),
             rows=tuple(self.row(entry, columns, several) for entry in entries),
-            notes=(SEVERAL,) if several else (),
+            notes=(BEFORE, *((SEVERAL,) if several else ())),
         )
 
     def row(self, entry: Entry, columns: Sequence[Column], several: bool) -> tuple[str, ...]:
@@ -227,6 +227,7 @@ class Leaderboard:
         }
 
 
+BEFORE = "before: R@1 of the same queries without the variant."
 SEVERAL = "±: standard deviation over the seeds of a variant (of n - 1); without it, one run."
 
 
