@@ -13,14 +13,15 @@ import torch
 class ProductSetting:
     """Whether float32 products on GPUs may use TF32: one setting of the process, shared by those who agree.
 
-    Whoever wants the other value waits until nobody uses this one. `write` sets a value and returns the one
-    before, which is put back when the last user leaves.
+    Whoever wants the other value waits until nobody uses this one. `write` sets a value and returns what was
+    there before, which is given to it again when the last user leaves.
     """
 
-    def __init__(self, write: Callable[[bool], bool]) -> None:
+    def __init__(self, write: Callable[[Any], Any]) -> None:
         self._write = write
         self._changed = Condition()
-        self._users, self._allowed, self._before = 0, False, False
+        self._users, self._allowed = 0, False
+        self._before: Any = None
 
     @contextmanager
     def held(self, allowed: bool) -> Iterator[None]:
@@ -40,15 +41,16 @@ class ProductSetting:
                     self._changed.notify_all()
 
 
-def allow_tf32(allowed: bool) -> bool:
-    """Set it in torch; returns whether it was allowed before."""
+def allow_tf32(value: bool | str) -> bool | str:
+    """Set it in torch, to a word of torch's own too; returns what was there before, as torch says it."""
     settings: Any = torch.backends.cuda.matmul
-    if hasattr(settings, "fp32_precision"):
-        before = bool(settings.fp32_precision == "tf32")
-        settings.fp32_precision = "tf32" if allowed else "ieee"
+    if not hasattr(settings, "fp32_precision"):
+        name, new = "allow_tf32", value
     else:
-        before = bool(settings.allow_tf32)
-        settings.allow_tf32 = allowed
+        words = {True: "tf32", False: "ieee"}
+        name, new = "fp32_precision", words[value] if isinstance(value, bool) else value
+    before: bool | str = getattr(settings, name)
+    setattr(settings, name, new)
     return before
 
 

@@ -21,7 +21,7 @@ from indexes.prepared import PRECISIONS, bound, prepare_queries, prepare_rows
 from indexes.protocol import Shard
 from indexes.registry import open_backend
 from indexes.sources import ArrayRows
-from indexes.tf32 import ProductSetting
+from indexes.tf32 import SETTING, ProductSetting
 from indexes.validate import as_stored
 
 KINDS = ("plain", "tied", "near", "sparse", "tiny")
@@ -360,3 +360,13 @@ def test_a_setting_is_shared_by_those_who_agree_and_put_back_by_the_last():
     thread.join(20)
     assert entered.is_set()
     assert values == [False, True, False, False, False]
+
+
+def test_what_torch_said_before_is_put_back_as_it_was():
+    settings = torch.backends.cuda.matmul
+    name = "fp32_precision" if hasattr(settings, "fp32_precision") else "allow_tf32"
+    before = getattr(settings, name)  # may be a third word, such as "none"
+    for tf32 in (True, False):
+        with SETTING.held(tf32):
+            assert getattr(settings, name) in (tf32, "tf32" if tf32 else "ieee")
+        assert getattr(settings, name) == before
