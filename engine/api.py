@@ -22,14 +22,14 @@ from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED
 from engine.evaluate.collection import FoundRun, collect_runs, results_of
 from engine.evaluate.job import Job, SecondStage
 from engine.evaluate.results import DIRECTIONS, Direction, Results, Run
-from engine.evaluate.run_file import load_run_files
-from engine.evaluate.sweep import Sweep, run_sweeps
 from engine.evaluate.ties import DEFAULT_POLICY
 from engine.progress import Progress, Silent
 from engine.report.console import ConsoleProgress
 from engine.report.export import RunTable
 from engine.report.notebook import as_html
 from engine.report.table import checkpoints_table, results_table
+from engine.sweeps.run_file.load import load_run_files
+from engine.sweeps.sweep import Sweep, run_sweeps
 
 WIDTH = 120  # of the text form
 PathLike = str | os.PathLike[str]
@@ -177,7 +177,7 @@ def sweep(
 ) -> Evaluation:
     """Do what is not yet done of a run file: ``itrstress sweep``; all its results, new and old.
 
-    Raises `InputError` before any work, and `engine.evaluate.sweep.SweepError` when checkpoints failed.
+    Raises `InputError` before any work, and `engine.sweeps.sweep.SweepError` when checkpoints failed.
     """
     sweeps = [
         Sweep(one, progress=watcher(progress), force=force, check=check, command=("engine.sweep",))

@@ -49,10 +49,10 @@ def command(ctx: click.Context, out: Path, images: int, seed: int) -> None:
     open_clip models from one training run on other scenes. Captions with one word replaced, and images mixed
     or patched, are put into the gallery. No network, no GPU, no data of yours.
     """
-    from engine.evaluate.run_file import load_run_file
-    from engine.evaluate.sweep import run_sweep
     from engine.report.console import ConsoleProgress, table_console
     from engine.report.table import checkpoints_table
+    from engine.sweeps.run_file.load import load_run_file
+    from engine.sweeps.sweep import run_sweep
 
     started = time.monotonic()
     run_file = prepare(out, images, seed)

@@ -16,7 +16,7 @@ from engine.errors import InputError
 
 if TYPE_CHECKING:
     from engine.evaluate.results import Results
-    from engine.evaluate.sweep import Sweep
+    from engine.sweeps.sweep import Sweep
 
 
 @click.command("sweep")
@@ -74,9 +74,9 @@ def command(
     if run_file is None:
         write_template(init, force)
         return
-    from engine.evaluate.run_file import load_run_files
-    from engine.evaluate.sweep import Sweep, SweepError, run_sweeps
     from engine.report.console import ConsoleProgress
+    from engine.sweeps.run_file.load import load_run_files
+    from engine.sweeps.sweep import Sweep, SweepError, run_sweeps
 
     progress = ConsoleProgress()
     sweeps = [
@@ -105,7 +105,7 @@ def command(
 def write_template(init: Path | None, force: bool) -> None:
     """Write the run file to begin with. Raises `InputError` for a file that is there."""
     from engine.cli.output import output_file, write_file
-    from engine.evaluate.run_template import TEMPLATE
+    from engine.sweeps.run_file.template import TEMPLATE
 
     place = output_file(init, force=force, option="--init")
     assert place is not None
@@ -114,8 +114,8 @@ def write_template(init: Path | None, force: bool) -> None:
 
 def show_plans(sweeps: Sequence[Sweep]) -> None:
     """Print what would be done."""
-    from engine.evaluate.sweep_plan import plan_sweep
     from engine.report.sweep_plan import plan_lines
+    from engine.sweeps.plan import plan_sweep
 
     for sweep in sweeps:
         if len(sweeps) > 1:

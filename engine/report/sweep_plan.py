@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.evaluate.results import Direction
-from engine.evaluate.sweep_plan import CheckpointPlan, RunPlan, StorePlan
 from engine.report.console import duration
 from engine.report.table import NO_VARIANT
+from engine.sweeps.plan import CheckpointPlan, RunPlan, StorePlan
 
 FACTOR = 1000
 UNITS = ("bytes", "kB", "MB", "GB", "TB")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.evaluate.model_paths import models_of
 from engine.evaluate.names import natural_key
+from engine.sweeps.run_file.model_paths import models_of
 
 
 @pytest.mark.parametrize(

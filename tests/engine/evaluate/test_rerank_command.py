@@ -17,10 +17,10 @@ from engine.cli.main import run
 from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.encoders import scorer_registry
 from engine.errors import InputError
-from engine.evaluate import checkpoint_sweep
 from engine.evaluate.stages.reranking import parse_k_test
 from engine.store.embed import embed
 from engine.store.stored_images import StoredImages
+from engine.sweeps import checkpoint
 from engine.variants.registry import make_variant
 
 IMAGES = 6
@@ -233,8 +233,8 @@ def swept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "corpus.csv").write_text("image,caption\n" + "\n".join(rows) + "\n")
     (folder / "one.pth").write_bytes(b"weights")
     (folder / "run.yaml").write_text(SWEEP)
-    monkeypatch.setattr(checkpoint_sweep, "open_model", lambda spec, **options: Model())
-    monkeypatch.setattr(checkpoint_sweep, "open_reranker", lambda spec, **options: Model())
+    monkeypatch.setattr(checkpoint, "open_model", lambda spec, **options: Model())
+    monkeypatch.setattr(checkpoint, "open_reranker", lambda spec, **options: Model())
     monkeypatch.chdir(folder)
     return folder
 
@@ -254,7 +254,7 @@ def test_a_sweep_keeps_plain_and_reranked_runs_apart(
         "plain": None,
         "one": 3,
     }
-    monkeypatch.setattr(checkpoint_sweep, "open_reranker", lambda spec, **options: 1 / 0)
+    monkeypatch.setattr(checkpoint, "open_reranker", lambda spec, **options: 1 / 0)
     assert run(["sweep", "run.yaml"]) == 0  # finished runs need no model
     assert "one, reranked 3 i2t: 1 of 1 runs are finished" in capsys.readouterr().err
 

@@ -95,7 +95,7 @@ def test_a_new_commit_is_noticed_by_a_finished_sweep(
 ) -> None:
     assert run(["sweep", str(run_file)]) == 0
     with monkeypatch.context() as patch:
-        patch.setattr("engine.evaluate.checkpoint_sweep.open_model", None)  # not opened where nothing changed
+        patch.setattr("engine.sweeps.checkpoint.open_model", None)  # not opened where nothing changed
         assert run(["sweep", str(run_file)]) == 0
     other = shutil.copytree(saved("clip"), tmp_path / "other")
     tensors = load_file(other / "model.safetensors")

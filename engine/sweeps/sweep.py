@@ -6,7 +6,7 @@ repeated; only its intervals are drawn anew from its outcomes when other resampl
 for. Results of another run are an error that names the part that differs, because they are someone's results
 of something else; `force` replaces them. Files may be removed: what is missing, cut off or not the run's own
 is done again, from the base's outcomes where those are there. A store whose stamp holds
-(`engine.evaluate.stamp`) is not looked into again.
+(`engine.sweeps.stamp`) is not looked into again.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from engine.corpus.read import read_corpus
 from engine.encoders.influence import open_influence
 from engine.encoders.registry import check_model
 from engine.errors import InputError, ItrstressError, naming
-from engine.evaluate.checkpoint_sweep import CheckpointSweep
 from engine.evaluate.indexed import Against
 from engine.evaluate.results import Results
-from engine.evaluate.run_options import RunFile
-from engine.evaluate.stamp import Inputs
 from engine.outputs.atomic import make_folder
 from engine.outputs.place import check_output_folder
 from engine.progress import Progress, Silent
 from engine.resources import shortage
 from engine.store.fixed_index import open_index
 from engine.store.reader import open_store
+from engine.sweeps.checkpoint import CheckpointSweep
+from engine.sweeps.run_file.options import RunFile
+from engine.sweeps.stamp import Inputs
 from engine.variants.influence_binding import bind_influence
 from engine.variants.registry import make_variant
 from indexes.errors import SearchInputError

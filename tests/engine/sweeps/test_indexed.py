@@ -14,13 +14,13 @@ from engine.errors import InputError
 from engine.evaluate.collection import collect_runs
 from engine.evaluate.indexed import IndexedSets
 from engine.evaluate.results import read_results
-from engine.evaluate.run_file import load_run_file
-from engine.evaluate.sweep import Sweep, SweepError, run_sweep
 from engine.report.attribution import attribute
 from engine.report.html.failures import find_failures
 from engine.report.html.sources import Sources
 from engine.store.fixed_index import build_index
 from engine.store.reader import open_store
+from engine.sweeps.run_file.load import load_run_file
+from engine.sweeps.sweep import Sweep, SweepError, run_sweep
 
 PROBES = 1  # a text a new store, before it is laid out
 CAPTIONS = 20
@@ -190,7 +190,7 @@ def test_another_dimension_is_found_before_anything_is_embedded(
         model.dim += 1
         return model
 
-    monkeypatch.setattr("engine.evaluate.checkpoint_sweep.open_model", wider)
+    monkeypatch.setattr("engine.sweeps.checkpoint.open_model", wider)
     with pytest.raises(SweepError, match=r"early: .* has 8 dimensions, the queries 9.*late: "):
         run_sweep(load_run_file(edit(swept, "space: shared")))
     assert encoded == {"images": 0, "texts": 0}

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InputError
-from engine.evaluate import model_paths
-from engine.evaluate.model_paths import models_of
-from engine.evaluate.patterns import find_matches
+from engine.sweeps.run_file import model_paths
+from engine.sweeps.run_file.model_paths import models_of
+from engine.sweeps.run_file.patterns import find_matches
 
 FILES = ("a/1.pt", "a/2.pt", "a/.hidden.pt", "a/b/3.pt", "a/b/c/4.pt", ".h/5.pt", "d[1]/6.pt", "a/b/7.txt")
 PATTERNS = (

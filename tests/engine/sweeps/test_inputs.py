@@ -20,12 +20,12 @@ from engine.cli.main import run
 from engine.corpus.read import read_corpus
 from engine.encoders.scorer_registry import open_model
 from engine.errors import InputError
-from engine.evaluate import checkpoint_sweep
 from engine.evaluate.results import DIGEST, digest_of, read_results
-from engine.evaluate.run_file import load_run_file
-from engine.evaluate.run_options import CheckpointSpec
-from engine.evaluate.stamp import Inputs
-from engine.evaluate.sweep import SweepError, run_sweep
+from engine.sweeps import checkpoint
+from engine.sweeps.run_file.load import load_run_file
+from engine.sweeps.run_file.options import CheckpointSpec
+from engine.sweeps.stamp import Inputs
+from engine.sweeps.sweep import SweepError, run_sweep
 from indexes.certify import ProposerError
 
 
@@ -172,7 +172,7 @@ def test_whatever_a_checkpoint_raises_does_not_stop_the_others(
             raise error
         return open_model(spec, **options)
 
-    monkeypatch.setattr(checkpoint_sweep, "open_model", open_one)
+    monkeypatch.setattr(checkpoint, "open_model", open_one)
     text = run_text.replace('variants: ["rococo:corpus.json", "mix:0.9"]', "directions: [t2i]")
     (folder / "run.yaml").write_text(text + "resamples: 0\n")
     with pytest.raises(SweepError, match=rf"1 of 2 .*early: {type(error).__name__}: .*\(a defect") as caught:
@@ -334,14 +334,14 @@ def test_failures_name_corpus_and_checkpoint(
 def test_a_failure_in_one_corpus_does_not_stop_the_next_in_a_notebook(
     two_corpora: Path, encoded: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_one = checkpoint_sweep.CheckpointSweep.run
+    run_one = checkpoint.CheckpointSweep.run
 
-    def fail_once(self: checkpoint_sweep.CheckpointSweep) -> Any:
+    def fail_once(self: checkpoint.CheckpointSweep) -> Any:
         if (self.run_file.out.name, self.name) == ("all", "early"):
             raise InputError("nothing to search")
         return run_one(self)
 
-    monkeypatch.setattr(checkpoint_sweep.CheckpointSweep, "run", fail_once)
+    monkeypatch.setattr(checkpoint.CheckpointSweep, "run", fail_once)
     with pytest.raises(SweepError, match=r"1 of 4 .*, the others are done: all early: nothing to") as caught:
         engine.sweep(two_corpora)
     assert isinstance(caught.value.__cause__, InputError)

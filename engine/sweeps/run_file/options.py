@@ -13,7 +13,7 @@ from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, MOST_RESAMPLES
 from engine.evaluate.plain_words import FilePath
 from engine.evaluate.results import DIRECTIONS, Direction, Record
 from engine.evaluate.ties import DEFAULT_POLICY, TiePolicyName
-from engine.evaluate.yaml_document import Place
+from engine.sweeps.run_file.yaml_document import Place
 from engine.whole_numbers import LARGEST
 
 Text = Annotated[str, Field(min_length=1)]

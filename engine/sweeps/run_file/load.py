@@ -22,11 +22,11 @@ from typing import Any
 
 from engine.errors import InputError
 from engine.evaluate.names import safe_name
-from engine.evaluate.run_file_checkpoints import read_checkpoints
-from engine.evaluate.run_file_checks import check_options, check_places, read_corpora, read_sizes
-from engine.evaluate.run_file_variants import read_influence, read_variants
-from engine.evaluate.run_options import Options, RunDocument, RunFile, model_of
-from engine.evaluate.yaml_document import Document
+from engine.sweeps.run_file.checkpoints import read_checkpoints
+from engine.sweeps.run_file.checks import check_options, check_places, read_corpora, read_sizes
+from engine.sweeps.run_file.options import Options, RunDocument, RunFile, model_of
+from engine.sweeps.run_file.variants import read_influence, read_variants
+from engine.sweeps.run_file.yaml_document import Document
 
 
 def load_run_file(path: str | Path) -> RunFile:

@@ -8,11 +8,11 @@ from pathlib import Path
 from engine.encoders.preprocess import parse_preprocess
 from engine.encoders.scorer import PUBLISHED_SHORTLISTS
 from engine.encoders.scorer_registry import check_reranker
-from engine.evaluate.model_paths import models_of
 from engine.evaluate.names import safe_name
-from engine.evaluate.run_options import CheckpointEntry, CheckpointSpec, RunDocument
 from engine.evaluate.stages.reranking import parse_k_test
-from engine.evaluate.yaml_document import Document, Place
+from engine.sweeps.run_file.model_paths import models_of
+from engine.sweeps.run_file.options import CheckpointEntry, CheckpointSpec, RunDocument
+from engine.sweeps.run_file.yaml_document import Document, Place
 
 
 def read_checkpoints(written: RunDocument, document: Document, folder: Path) -> tuple[CheckpointSpec, ...]:

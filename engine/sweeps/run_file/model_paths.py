@@ -12,8 +12,8 @@ from engine.encoders.registry import check_family, names_files, parse_spec
 from engine.encoders.spec_paths import change_paths
 from engine.errors import InputError
 from engine.evaluate.names import natural_key
-from engine.evaluate.patterns import find_matches, is_special
-from engine.evaluate.run_file_checks import RELATIVE
+from engine.sweeps.run_file.checks import RELATIVE
+from engine.sweeps.run_file.patterns import find_matches, is_special
 
 OPEN_CLIP = "open_clip"
 LOCAL_DIR = "local-dir"

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from engine.cli.main import run
-from engine.evaluate.run_file import load_run_file
-from engine.evaluate.stamp import Measured
-from engine.evaluate.sweep import Sweep, run_sweep
-from engine.evaluate.sweep_plan import CheckpointPlan, Cost, Search, estimate, plan_sweep
 from engine.report.sweep_plan import size_text
+from engine.sweeps.plan import CheckpointPlan, Cost, Search, estimate, plan_sweep
+from engine.sweeps.run_file.load import load_run_file
+from engine.sweeps.stamp import Measured
+from engine.sweeps.sweep import Sweep, run_sweep
 
 PROBES = 1  # an image and a text a new store
 

@@ -35,8 +35,6 @@ from engine.encoders.registry import model_families, parse_spec
 from engine.encoders.spec_paths import path_words
 from engine.errors import InputError
 from engine.evaluate.results import QUERY_MODALITY, Record
-from engine.evaluate.run_file_variants import files_of_variant
-from engine.evaluate.run_options import CheckpointSpec, RunFile
 from engine.inputs import check_regular_file
 from engine.outputs.own import write_own
 from engine.packages import package_versions
@@ -44,6 +42,8 @@ from engine.store.embed import EmbedReport
 from engine.store.image_source import ImageFolder, ImageSource, NoImages, RegionImages, digest_images
 from engine.store.reader import Store, open_store
 from engine.store.schema import MODALITIES, ORIGINAL
+from engine.sweeps.run_file.options import CheckpointSpec, RunFile
+from engine.sweeps.run_file.variants import files_of_variant
 from engine.variants.variant import Modality, Side, Variant, VariantItems
 
 STAMP_HEAD = b'{\n  "inputs": {'  # how the file of a stamp begins

@@ -17,14 +17,14 @@ import pytest
 from engine.cli.main import run
 from engine.encoders import registry
 from engine.errors import InputError
-from engine.evaluate import checkpoint_sweep
 from engine.evaluate.results import Results, read_results
-from engine.evaluate.run_file import load_run_file
 from engine.evaluate.stages import embedded
-from engine.evaluate.sweep import SweepError, run_sweep
 from engine.progress import Silent
 from engine.store import image_source
 from engine.store.reader import open_store
+from engine.sweeps import checkpoint
+from engine.sweeps.run_file.load import load_run_file
+from engine.sweeps.sweep import SweepError, run_sweep
 from engine.variants.families.rococo import Rococo
 
 PROBES = 1  # an image and a text a new store, before it is laid out
@@ -209,14 +209,14 @@ def test_a_checkpoint_too_large_for_the_machine_is_no_defect(
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
 ) -> None:
-    opened = checkpoint_sweep.open_model
+    opened = checkpoint.open_model
 
     def open_one(spec: str, **options: Any) -> Any:
         if spec == "fake:toy:1":
             raise error
         return opened(spec, **options)
 
-    monkeypatch.setattr(checkpoint_sweep, "open_model", open_one)
+    monkeypatch.setattr(checkpoint, "open_model", open_one)
     with pytest.raises(
         SweepError, match=r"1 of 2 .*early: not enough memory.*a smaller --batch-size"
     ) as caught:
@@ -250,7 +250,7 @@ def test_a_failed_checkpoint_does_not_keep_its_model(
         opened.append(weakref.ref(encoder))
         return encoder
 
-    monkeypatch.setattr(checkpoint_sweep, "open_model", watching)
+    monkeypatch.setattr(checkpoint, "open_model", watching)
     (folder / "run.yaml").write_text(run_text.replace("fake:toy:1", "fake:toy:broken"))
     with pytest.raises(SweepError):
         run_sweep(load_run_file(folder / "run.yaml"))
@@ -415,7 +415,7 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(target, name, counted)
 
-    count(checkpoint_sweep, "open_model", "encoders")
+    count(checkpoint, "open_model", "encoders")
     count(image_source, "file_digest", "digests")
     count(Rococo, "apply", "variants")
     return counts

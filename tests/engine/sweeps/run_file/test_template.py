@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.cli.main import run
-from engine.evaluate.run_file import load_run_files
-from engine.evaluate.run_options import RunDocument
-from engine.evaluate.run_template import TEMPLATE
+from engine.sweeps.run_file.load import load_run_files
+from engine.sweeps.run_file.options import RunDocument
+from engine.sweeps.run_file.template import TEMPLATE
 
 OFFERED = re.compile(r"^( *)# (- )?(\{model|rococo|[a-z_]+:)")
 OPTION = re.compile(r"# [a-z_]+:")

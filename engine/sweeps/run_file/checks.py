@@ -13,9 +13,9 @@ from engine.corpus.shape import shorten
 from engine.encoders.registry import PRECISIONS, check_device_name
 from engine.errors import unknown_name
 from engine.evaluate.names import safe_name
-from engine.evaluate.run_options import CorpusSpec, RunDocument
-from engine.evaluate.yaml_document import Document, Place
 from engine.store.distractors import parse_rows
+from engine.sweeps.run_file.options import CorpusSpec, RunDocument
+from engine.sweeps.run_file.yaml_document import Document, Place
 from indexes.memory import parse_bytes
 from indexes.registry import BACKENDS
 

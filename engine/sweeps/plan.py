@@ -14,22 +14,22 @@ from typing import Literal
 
 from engine.encoders.registry import scores_pairs
 from engine.errors import InputError
-from engine.evaluate.checkpoint_sweep import CheckpointSweep, RunName
 from engine.evaluate.collection import results_files
 from engine.evaluate.distractors import Distractors, open_distractors
-from engine.evaluate.finished import find_finished, has_intervals
 from engine.evaluate.indexed import AnySets
 from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, read_results
-from engine.evaluate.run_options import CheckpointSpec
 from engine.evaluate.sets import variant_sets
-from engine.evaluate.stamp import Inputs, Measured, read_stamp
-from engine.evaluate.sweep import Sweep
 from engine.stopwatch import TOTAL
 from engine.store.embed import plan_work, stored_digests
 from engine.store.reader import Store, open_store
 from engine.store.schema import MODALITIES, ORIGINAL, SetPlan, StoreHeader
 from engine.store.writer import header_difference, set_difference
+from engine.sweeps.checkpoint import CheckpointSweep, RunName
+from engine.sweeps.finished import find_finished, has_intervals
+from engine.sweeps.run_file.options import CheckpointSpec
+from engine.sweeps.stamp import Inputs, Measured, read_stamp
+from engine.sweeps.sweep import Sweep
 
 State = Literal["finished", "intervals", "search", "refused", "later"]
 """Of a run: finished; only its intervals are drawn anew; to be searched; it cannot be done; there are results

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import InputError
-from engine.evaluate import run_file as module
-from engine.evaluate.run_file import load_run_file, load_run_files
+from engine.sweeps.run_file import load as module
+from engine.sweeps.run_file.load import load_run_file, load_run_files
 from engine.variants.registry import with_seed
 
 GOOD = """\

@@ -16,13 +16,6 @@ from engine.errors import InputError, naming
 from engine.evaluate.bootstrap import Resampling
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.distractors import DistractorChoice, Distractors, open_distractors
-from engine.evaluate.finished import (
-    check_places,
-    find_finished,
-    outcomes_of,
-    redrawn_provenance,
-    with_intervals,
-)
 from engine.evaluate.indexed import Against, AnySets
 from engine.evaluate.names import run_name, safe_name
 from engine.evaluate.outcome_files import identity, read_outcomes
@@ -30,10 +23,25 @@ from engine.evaluate.provenance import provenance, seeds_of, set_records
 from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.results import Direction, Results, merge_results, write_results
 from engine.evaluate.run import execute
-from engine.evaluate.run_options import CheckpointSpec
 from engine.evaluate.sets import direction_of, run_key
 from engine.evaluate.stages.reranking import Reranking, open_reranking, parse_k_test, reranking_key
-from engine.evaluate.stamp import (
+from engine.outputs.own import check_own_place
+from engine.progress import Progress
+from engine.store.embed import EmbedReport
+from engine.store.fill import fill_store
+from engine.store.fixed_index import open_index
+from engine.store.reader import Store, open_store
+from engine.store.schema import StoreHeader
+from engine.store.writer import OtherStoreError
+from engine.sweeps.finished import (
+    check_places,
+    find_finished,
+    outcomes_of,
+    redrawn_provenance,
+    with_intervals,
+)
+from engine.sweeps.run_file.options import CheckpointSpec
+from engine.sweeps.stamp import (
     STAMP_HEAD,
     Inputs,
     Measured,
@@ -43,14 +51,6 @@ from engine.evaluate.stamp import (
     stamp_of,
     write_stamp,
 )
-from engine.outputs.own import check_own_place
-from engine.progress import Progress
-from engine.store.embed import EmbedReport
-from engine.store.fill import fill_store
-from engine.store.fixed_index import open_index
-from engine.store.reader import Store, open_store
-from engine.store.schema import StoreHeader
-from engine.store.writer import OtherStoreError
 from indexes.memory import MemoryLimit, parse_bytes
 
 RunName = tuple[str | None, int]

@@ -8,11 +8,11 @@ from pathlib import Path
 from engine.corpus.shape import shorten
 from engine.encoders.influence import open_influence
 from engine.errors import InputError
-from engine.evaluate.model_paths import models_of
-from engine.evaluate.run_file_checks import RELATIVE
-from engine.evaluate.run_options import RunDocument, VariantEntry
 from engine.evaluate.sets import direction_of
-from engine.evaluate.yaml_document import Document, Place
+from engine.sweeps.run_file.checks import RELATIVE
+from engine.sweeps.run_file.model_paths import models_of
+from engine.sweeps.run_file.options import RunDocument, VariantEntry
+from engine.sweeps.run_file.yaml_document import Document, Place
 from engine.variants.influence_binding import bind_influence
 from engine.variants.registry import Family, make_variant, spec_parts, takes_seed, variant_families, with_seed
 from engine.variants.variant import Variant
