@@ -225,6 +225,7 @@ def row_of(store: Store, file: Path) -> tuple[str, ...]:
 
     try:
         with open_set(file) as found:
+            found.check_name()
             found.check_checkpoint(store.header, store.path)
             header, complete = found.header, found.complete_rows
             return (

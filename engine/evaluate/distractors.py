@@ -105,6 +105,7 @@ def open_distractors(
             store = sets.gallery if isinstance(sets, IndexedSets) else sets
             found = open_set(find_set(store.path, GALLERY_MODALITY[direction], choice.name))
             opened[direction] = Distractors(found, choice.positive)
+            found.check_name()
             found.check_complete()
             found.check_checkpoint(store.header, store.path)
             check_size(found, choice.positive[-1])

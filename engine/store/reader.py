@@ -249,6 +249,10 @@ class Store:
             if name in metadata:
                 text_of(metadata, name)
         variant = VariantRecord.from_json(metadata["variant"].tobytes()) if "variant" in metadata else None
+        if variant is not None and (variant.modality, variant.name) != (stored.modality, stored.name):
+            raise DamagedSetError(
+                f"it was written as {variant.modality}/{variant.name}, and has been renamed"
+            )
         state = read_region(self._file.fileno(), stored.regions["state"])
         return SetInfo(
             modality=stored.modality,

@@ -121,7 +121,12 @@ def set_folder(store: Path) -> Path:
 
 def set_file(store: Path, modality: str, name: str) -> Path:
     """The file of a set. The header checks the name before anything is written."""
-    return set_folder(store) / f"{modality}.{name}.h5"
+    return set_folder(store) / set_file_name(modality, name)
+
+
+def set_file_name(modality: str, name: str) -> str:
+    """What the file of a set is called."""
+    return f"{modality}.{name}.h5"
 
 
 def parts_of(header: DistractorHeader) -> dict[str, Part]:

@@ -21,6 +21,7 @@ from engine.store.distractors.layout import (
     DistractorHeader,
     find_regions,
     read_header,
+    set_file_name,
     set_folder,
 )
 from engine.store.raw import Region, read_region, read_rows
@@ -136,6 +137,14 @@ class DistractorSet:
             raise InputError(
                 f"{self.path}: {self.header.label} lacks {self.header.rows - self.complete_rows:,} of "
                 f"{self.header.rows:,} rows; run the command that makes it again to finish it"
+            )
+
+    def check_name(self) -> None:
+        """Raise `InputError` for a set in the file of another: it is the file's name that is asked for."""
+        if name_of(self.path) != (self.header.modality, self.header.name):
+            raise InputError(
+                f"{self.path} was written as the set {self.header.label}, and has been renamed; call it "
+                f"{set_file_name(self.header.modality, self.header.name)}"
             )
 
     def check_checkpoint(self, store: StoreHeader, where: Path) -> None:

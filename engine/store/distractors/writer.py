@@ -87,7 +87,7 @@ def take_up(path: Path, header: DistractorHeader, maker: RowMaker, force: bool) 
 
 def header_difference(there: DistractorHeader, wanted: DistractorHeader) -> str | None:
     """Which part of a set's identity differs; None when it is the same."""
-    for part in ("encoder_fingerprint", "dim", "dtype", "rows"):
+    for part in ("modality", "name", "encoder_fingerprint", "dim", "dtype", "rows"):
         old, new = getattr(there, part), getattr(wanted, part)
         if old != new:
             return f"{part} {shown(old)}, not {shown(new)}"

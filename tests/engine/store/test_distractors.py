@@ -182,6 +182,21 @@ def test_list_and_remove(tmp_path, store, command):
     assert store.exists()
 
 
+@pytest.mark.parametrize("name", [("images", "more"), ("captions", "less")])
+def test_a_set_in_the_file_of_another_is_named_and_not_searched(tmp_path, store, command, capsys, name):
+    rows = save_npy(tmp_path / "more.npy", long_rows())
+    command("add", store, "--from", rows, "--modality", "captions")
+    renamed = set_file(store, *name)
+    set_file(store, "captions", "more").rename(renamed)
+    line = f"{renamed} was written as the set captions/more, and has been renamed; call it captions.more.h5"
+    assert line in command("list", store).out
+    direction = {"captions": "i2t", "images": "t2i"}[name[0]]
+    assert run(["evaluate", str(store), "--direction", direction, "--distractors", "10"]) == 2
+    assert line in capsys.readouterr().err
+    again = command("add", store, "--from", rows, "--modality", name[0], "--name", name[1])
+    assert (again.code, " is there with " in again.err) == (2, True)
+
+
 def test_the_same_command_again_writes_nothing_and_another_one_is_an_error(tmp_path, store, command):
     file = save_npy(tmp_path / "more.npy", long_rows())
     add = ("add", store, "--from", file, "--modality", "captions")

@@ -374,3 +374,12 @@ def test_a_header_that_no_store_can_have_names_the_file(tmp_path, small):
         file.attrs["dim"] = -1
     with pytest.raises(InputError, match=r"s\.h5: an embedding has -1 dimensions, expected at least 1"):
         open_store(path)
+
+
+@pytest.mark.parametrize("name", ["swap:seed=2", "hello"])
+def test_a_set_of_a_variant_under_another_name_is_damage(store_file, name):
+    with h5py.File(store_file, "r+") as file:
+        file.move("captions/swap:seed=1.5", f"captions/{name}")
+    line = f"captions/{name}: it was written as captions/swap:seed=1.5, and has been renamed; still good: "
+    with pytest.raises(InputError, match=line):
+        open_store(store_file)
