@@ -102,7 +102,7 @@ def chosen_precisions(text: str) -> list[str]:
 def encode(encoder: Encoder, corpus: Corpus, source: ImageSource, path: Path, label: str) -> float:
     """Encode the originals into a new store; the seconds that the encoder took."""
     from engine.report.console import ConsoleProgress
-    from engine.store.embed import embed
+    from engine.store.embedding.embed import embed
 
     report = embed(
         encoder,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.corpus.corpus import Corpus
     from engine.encoders.encoder import Encoder
     from engine.encoders.scorer import PairScorer
-    from engine.store.embed import EmbedReport, SetCount
+    from engine.store.embedding.report import EmbedReport, SetCount
     from engine.variants.variant import Modality
 
 SET_COLUMNS = ("set", "rows", "there before", "encoded", "equal text", "skipped", "pending")
@@ -134,8 +134,8 @@ def command(
     """
     from engine.encoders.scorer_registry import open_model
     from engine.report.console import ConsoleProgress
-    from engine.store.embed import UnreadableImagesError
-    from engine.store.fill import fill_store
+    from engine.store.embedding.fill import fill_store
+    from engine.store.embedding.report import UnreadableImagesError
     from engine.store.image_source import ImageSource, NoImages, open_source
     from engine.store.place import check_store_place
     from engine.store.schema import MODALITIES

@@ -27,8 +27,8 @@ from engine.evaluate.sets import direction_of, run_key
 from engine.evaluate.stages.reranking import Reranking, open_reranking, parse_k_test, reranking_key
 from engine.outputs.own import check_own_place
 from engine.progress import Progress
-from engine.store.embed import EmbedReport
-from engine.store.fill import fill_store
+from engine.store.embedding.fill import fill_store
+from engine.store.embedding.report import EmbedReport
 from engine.store.fixed_index import open_index
 from engine.store.reader import Store, open_store
 from engine.store.schema import StoreHeader

@@ -21,7 +21,7 @@ from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, read_results
 from engine.evaluate.sets import variant_sets
 from engine.stopwatch import TOTAL
-from engine.store.embed import plan_work, stored_digests
+from engine.store.embedding.work import plan_work, stored_digests
 from engine.store.reader import Store, open_store
 from engine.store.schema import MODALITIES, ORIGINAL, SetPlan, StoreHeader
 from engine.store.writer import header_difference, set_difference

@@ -38,7 +38,7 @@ from engine.evaluate.results import QUERY_MODALITY, Record
 from engine.inputs import check_regular_file
 from engine.outputs.own import write_own
 from engine.packages import package_versions
-from engine.store.embed import EmbedReport
+from engine.store.embedding.report import EmbedReport
 from engine.store.image_source import ImageFolder, ImageSource, NoImages, RegionImages, digest_images
 from engine.store.reader import Store, open_store
 from engine.store.schema import MODALITIES, ORIGINAL

@@ -18,7 +18,7 @@ from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.encoders import scorer_registry
 from engine.errors import InputError
 from engine.evaluate.stages.reranking import parse_k_test
-from engine.store.embed import embed
+from engine.store.embedding.embed import embed
 from engine.store.stored_images import StoredImages
 from engine.sweeps import checkpoint
 from engine.variants.registry import make_variant

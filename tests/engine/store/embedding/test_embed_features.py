@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.encoders.regions import check_regions
 from engine.errors import InputError
-from engine.store.embed import embed
+from engine.store.embedding.embed import embed
 from engine.store.image_source import RegionImages, open_source
 from engine.store.reader import open_store
 from engine.variants.registry import make_variant

@@ -23,7 +23,8 @@ from engine.corpus.images import open_image
 from engine.encoders.registry import open_encoder
 from engine.errors import InputError
 from engine.progress import Advance, Silent
-from engine.store.embed import EmbedReport, UnreadableImagesError, embed
+from engine.store.embedding.embed import embed
+from engine.store.embedding.report import EmbedReport, UnreadableImagesError
 from engine.store.reader import open_store
 from engine.variants.registry import make_variant
 from engine.variants.variant import Modality, Side, VariantItem, VariantItems

@@ -14,9 +14,9 @@ from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.encoders.regions import check_regions
 from engine.errors import InputError
 from engine.progress import Silent
-from engine.store import score_rows
-from engine.store.embed import EmbedReport
-from engine.store.fill import fill_store
+from engine.store.embedding import score_rows
+from engine.store.embedding.fill import fill_store
+from engine.store.embedding.report import EmbedReport
 from engine.store.image_source import ImageFolder, RegionImages
 from engine.store.reader import open_store
 from engine.variants.registry import make_variant

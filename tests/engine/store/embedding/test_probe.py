@@ -15,7 +15,7 @@ from PIL import Image
 from engine.cli.main import run
 from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.errors import InputError
-from engine.store.embed import embed
+from engine.store.embedding.embed import embed
 
 
 class Broken:

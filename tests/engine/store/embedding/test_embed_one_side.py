@@ -14,8 +14,8 @@ from PIL import Image
 from engine.cli.main import run
 from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.errors import InputError
-from engine.store.embed import embed
-from engine.store.fill import fill_store
+from engine.store.embedding.embed import embed
+from engine.store.embedding.fill import fill_store
 from engine.store.image_source import NoImages
 from engine.store.reader import open_store
 from engine.store.schema import MODALITIES

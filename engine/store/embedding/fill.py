@@ -10,10 +10,11 @@ from engine.corpus.corpus import Corpus
 from engine.encoders.encoder import Encoder
 from engine.encoders.scorer import PairScorer, is_pair_scorer
 from engine.errors import InputError
-from engine.store.embed import EmbedReport, embed
+from engine.store.embedding.embed import embed
+from engine.store.embedding.report import EmbedReport
+from engine.store.embedding.score import score
 from engine.store.image_source import ImageSource
 from engine.store.schema import MODALITIES
-from engine.store.score_rows import score
 from engine.variants.variant import Modality, Variant
 
 
