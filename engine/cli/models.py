@@ -138,17 +138,17 @@ def fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, Mapping):
             width = max([PART_WIDTH, *(len(part) + 1 for part in value)])
             for part, of_part in value.items():
-                yield f"  {part:<{width}}{shown(of_part)}"
+                yield f"  {part:<{width}}{short_digests(of_part)}"
         elif value is not None:
             yield f"{topic:<14}{', '.join(value) if isinstance(value, list) else value}"
 
 
-def shown(value: Any) -> str:
+def short_digests(value: Any) -> str:
     """A part of a fingerprint, digests cut short."""
     if isinstance(value, str):
         return value[:SHORT] if len(value) == DIGEST else value
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(shown(one) for one in value) + "]"
+        return "[" + ", ".join(short_digests(one) for one in value) + "]"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {shown(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{name}: {short_digests(one)}" for name, one in value.items()) + "}"
     return str(value)

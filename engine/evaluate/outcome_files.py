@@ -117,11 +117,11 @@ def identity_difference(there: Identity, wanted: Identity) -> str | None:
     """The first part in which two runs differ, in words; None when they are the same."""
     for part in {**wanted, **there}:
         if there.get(part) != wanted.get(part):
-            return f"its {part} is {shown(there.get(part))}, expected {shown(wanted.get(part))}"
+            return f"its {part} is {in_short(there.get(part))}, expected {in_short(wanted.get(part))}"
     return None
 
 
-def shown(value: object) -> str:
+def in_short(value: object) -> str:
     """A part of an identity for people; of a digest, its beginning."""
     text = str(value)
     return text[:DIGEST_SHOWN] if DIGEST.fullmatch(text) else shorten(repr(value))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from engine.errors import InputError
 from engine.outputs.lock import WriterLock
-from engine.outputs.place import check_not_an_input, check_output_folder, not_writable, place_of, shown
+from engine.outputs.place import as_given, check_not_an_input, check_output_folder, not_writable, place_of
 
 PARTIAL = ".partial"
 
@@ -174,4 +174,4 @@ def remove_empty(folders: list[Path]) -> None:
 
 def there_already(path: Path, option: str) -> InputError:
     """The error for an output that would replace a file without being told to."""
-    return InputError(f"{shown(path, option)}: there already; name another file, or --force replaces it")
+    return InputError(f"{as_given(path, option)}: there already; name another file, or --force replaces it")

@@ -29,7 +29,7 @@ def check_output_folder(folder: Path, option: str = "") -> Path:
     status = status_of(target, folder, option)
     if status is not None and not stat.S_ISDIR(status.st_mode):
         kind = "a file" if stat.S_ISREG(status.st_mode) else kind_of_file(status.st_mode)
-        raise InputError(f"{shown(folder, option)}: {kind}, expected a folder; name another one")
+        raise InputError(f"{as_given(folder, option)}: {kind}, expected a folder; name another one")
     probe(target, folder, option)
     return target
 
@@ -53,7 +53,7 @@ def place_of(path: Path, option: str = "") -> Path:
     status_of(Path(f"{target}{TEMPORARY}"), path, option)
     if status is not None and not stat.S_ISREG(status.st_mode):
         kind = kind_of_file(status.st_mode)
-        raise InputError(f"{shown(path, option)}: is {kind}, expected a file to write; name another one")
+        raise InputError(f"{as_given(path, option)}: is {kind}, expected a file to write; name another one")
     return target
 
 
@@ -65,7 +65,8 @@ def check_not_an_input(target: Path, path: Path, inputs: Iterable[Path], option:
         if is_same(target, one):
             called = "" if one == path else f" as {one}"
             raise InputError(
-                f"{shown(path, option)}: the command reads it{called} and would destroy it; name another file"
+                f"{as_given(path, option)}: the command reads it{called} and would destroy it; "
+                "name another file"
             )
 
 
@@ -84,7 +85,7 @@ def follow(path: Path, option: str = "") -> Path:
     try:
         target = Path(os.path.realpath(path)) if path.is_symlink() else path
         if target.is_symlink():
-            raise InputError(f"{shown(path, option)}: its links lead in a circle; name another place")
+            raise InputError(f"{as_given(path, option)}: its links lead in a circle; name another place")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise not_writable(path, error, option) from error
     return target
@@ -110,7 +111,7 @@ def probe(folder: Path, path: Path, option: str = "") -> None:
         raise not_writable(path, error, option) from error
 
 
-def shown(path: Path, option: str) -> str:
+def as_given(path: Path, option: str) -> str:
     """A path for an error line, behind the option that it was given with."""
     return f"{option} {path}".lstrip()
 
@@ -118,4 +119,6 @@ def shown(path: Path, option: str) -> str:
 def not_writable(path: Path, error: OSError | ValueError, option: str = "") -> InputError:
     """The error for a path that the system does not let us write."""
     reason = getattr(error, "strerror", None) or error
-    return InputError(f"{shown(path, option)}: cannot be written ({reason}); make room or name another place")
+    return InputError(
+        f"{as_given(path, option)}: cannot be written ({reason}); make room or name another place"
+    )

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from engine.errors import InputError
-from engine.outputs.place import check_output_file, shown
+from engine.outputs.place import as_given, check_output_file
 from engine.store.structure import METADATA_BLOCK_BYTES
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -33,10 +33,10 @@ def check_store_place(path: Path, option: str = "", inputs: Iterable[Path] = ())
     """
     target = check_output_file(path, option, inputs)
     if not target.parent.is_dir():
-        raise InputError(f"{shown(path, option)}: the folder {path.parent} is not there; create it first")
+        raise InputError(f"{as_given(path, option)}: the folder {path.parent} is not there; create it first")
     if target.exists() and (content := foreign_content(target)) is not None:
         raise InputError(
-            f"{shown(path, option)}: {content}, not an HDF5 file, and so never replaced by a store; "
+            f"{as_given(path, option)}: {content}, not an HDF5 file, and so never replaced by a store; "
             "name another file"
         )
     return target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -233,13 +233,8 @@ def find_set(store: Path, modality: str, name: str | None) -> Path:
     if name is None:
         raise InputError(
             f"{store} has {len(files)} sets of {modality} distractors; choose one with "
-            f"--distractor-set: {shown(list(files))}"
+            f"--distractor-set: {', '.join(sorted(files))}"
         )
     if name not in files:
         raise unknown_name(f"{modality} distractor set", name, files)
     return files[name]
-
-
-def shown(names: Sequence[str]) -> str:
-    """Names with commas."""
-    return ", ".join(sorted(names))

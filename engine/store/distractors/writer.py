@@ -90,11 +90,11 @@ def header_difference(there: DistractorHeader, wanted: DistractorHeader) -> str 
     for part in ("modality", "name", "encoder_fingerprint", "dim", "dtype", "rows"):
         old, new = getattr(there, part), getattr(wanted, part)
         if old != new:
-            return f"{part} {shown(old)}, not {shown(new)}"
+            return f"{part} {readable(old)}, not {readable(new)}"
     for key in sorted({*there.recipe, *wanted.recipe}):
         old, new = there.recipe.get(key), wanted.recipe.get(key)
         if old != new:
-            return f"another {key}: {shown(old)}, not {shown(new)}"
+            return f"another {key}: {readable(old)}, not {readable(new)}"
     return None
 
 
@@ -113,7 +113,7 @@ def content_difference(there: DistractorSet, maker: RowMaker) -> str | None:
     return None
 
 
-def shown(value: object) -> str:
+def readable(value: object) -> str:
     """A value for an error line."""
     text = f"{value:,}" if isinstance(value, int) else str(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
