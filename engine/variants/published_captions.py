@@ -3,7 +3,7 @@
 They were made from SCAN's tokenised text (` ,`, ` 's`, ` n't`), three of the four files in lower case and
 without the final full stop, by a plain replacement of the source word in the whole text: every occurrence,
 inside longer words too, and nothing inflected. Measured on the published files: NLTK's tokens give SCAN's
-text for 24,954 of 25,000 captions, and this replacement the published bytes for over 98% of the fakes.
+text for 24,999 of 25,000 captions, and this replacement the published bytes for over 98% of the fakes.
 Source: RoCOCO, "The published files".
 """
 

@@ -1,6 +1,10 @@
-"""NLTK's word tokens of a text, as the published perturbations were made with; needs no data.
+"""The word tokens of the published perturbations and of SCAN's captions: NLTK's `word_tokenize`.
 
-Straight quotation marks become the Penn Treebank's (two backquotes or two apostrophes).
+It cuts a text into sentences (Punkt), and these into the Penn Treebank's tokens: only the last full stop of a
+sentence stands apart. Straight quotation marks become two backquotes or two apostrophes. No data are needed:
+of Punkt's trained English model only the commonest abbreviations are here. Measured: the tokens of 24,999 of
+SCAN's 25,000 captions and of all 5,000 stored trigram shuffles (NLTK 3.10's own tokens of a text taken as one
+sentence: 24,954 and 4,995; its `NLTKWordTokenizer` has changed since both were made).
 """
 
 from __future__ import annotations
@@ -12,20 +16,36 @@ from typing import Any
 from engine.variants.tagging import Tokens
 
 TAGGER = "taggers/averaged_perceptron_tagger_eng"
+ABBREVIATIONS = frozenset(
+    (
+        *("st", "ave", "mt", "ft", "dr", "mr", "mrs", "ms", "jr", "sr", "vs", "etc"),
+        *("j.r", "u.s", "u.s.a", "u.k", "d.c", "a.m", "p.m"),
+    )
+)
+"""Words whose full stop ends no sentence, without it."""
 _QUOTES = {"``": '"', "''": '"'}
 
 
 @cache
-def _tokenizer() -> Any:
-    from nltk.tokenize import NLTKWordTokenizer
+def _sentences() -> Any:
+    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
-    return NLTKWordTokenizer()
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(ABBREVIATIONS)
+    return PunktSentenceTokenizer(parameters)
+
+
+@cache
+def _words() -> Any:
+    from nltk.tokenize import TreebankWordTokenizer
+
+    return TreebankWordTokenizer()
 
 
 @cache
 def word_tokens(text: str) -> tuple[str, ...]:
-    """The tokens of a text taken as one sentence."""
-    return tuple(_tokenizer().tokenize(text))
+    """The tokens of a text, sentence by sentence."""
+    return tuple(word for sentence in _sentences().tokenize(text) for word in _words().tokenize(sentence))
 
 
 @cache
@@ -51,11 +71,15 @@ def tags_by_spacy(text: str, tokens: Sequence[str], tagged: Tokens) -> list[str]
     """The tags of NLTK's tokens from spaCy's of the same text.
 
     A token that spaCy splits (``dark-skinned``) has the tag of the last piece, one that begins at none of
-    spaCy's has that of the piece it is in, and one that is not found in the text has "".
+    spaCy's has that of the piece it is in, and one that is not found in the text has "". The *next* of *next
+    to* is an adjective, as NLTK's tagger mostly has it (in 37 of the 47 stored queries of `synonym_adj` that
+    tell); spaCy's calls it an adverb.
     """
     tags = []
-    for start, end in _places(text, tokens):
+    for (start, end), token in zip(_places(text, tokens), tokens, strict=True):
         inside = [piece.tag for piece in tagged if piece.start < end and start < piece.end]
+        if inside and token.lower() == "next":
+            inside.append("JJ")
         tags.append(inside[-1] if inside else "")
     return tags
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.variants.published_captions import replace_as_published, tokenised
 
-REQUIRED = 0.98
+REQUIRED = 0.983
 
 
 def original_captions(published_data: Path) -> list[str]:
@@ -43,4 +43,4 @@ def test_the_tokens_are_those_of_scan(published_data: Path) -> None:
         tokenised(text) == line.strip()
         for text, line in zip(original_captions(published_data), lines, strict=True)
     )
-    assert equal >= 24_950, f"{equal} of {len(lines)}"
+    assert equal >= 24_999, f"{equal} of {len(lines)}"

@@ -1,8 +1,8 @@
 """Paper mode against the published perturbed queries: every file that is there, every perturbation in it.
 
-Floors are what the issue and `spec/brittleness.md` ask for, but for two that were measured on 2,000 queries
-of which all 5,000 fall a little short: see `FLOORS`. The stored queries were made with another version of
-spaCy's pipeline, and their synonyms with NLTK's tagger.
+Floors lie just below what was measured, and none below what the issue and `spec/brittleness.md` ask for. The
+stored noun and adjective shuffles were made with another version of spaCy's pipeline, the synonyms with
+NLTK's tagger.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ pytestmark = pytest.mark.published
 EXACT = ("char_swap", "missing_char", "extra_char", "nearby_char", "distraction_true", "distraction_false")
 FLOORS = {
     "shuffle_all_words": 1.0,
-    "shuffle_within_trigrams": 0.995,
-    "shuffle_trigrams": 0.995,
-    "shuffle_nouns_and_adj": 0.94,
-    "shuffle_nouns_and_adj, nouns and adjectives apart": 0.93,  # 0.941 of the first 2,000
-    "shuffle_allbut_nouns_and_adj": 0.95,
-    "synonym_adj": 0.845,  # 0.853 of the first 2,000
+    "shuffle_within_trigrams": 1.0,
+    "shuffle_trigrams": 1.0,
+    "shuffle_nouns_and_adj": 0.97,
+    "shuffle_nouns_and_adj, nouns and adjectives apart": 0.935,
+    "shuffle_allbut_nouns_and_adj": 0.952,
+    "synonym_adj": 0.854,
 }
 
 

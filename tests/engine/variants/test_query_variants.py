@@ -597,6 +597,28 @@ def test_nltk_tokens_find_their_spacy_tags() -> None:
     assert tags["."] == "."
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A cat. It sleeps.", "A cat . It sleeps ."),
+        ("a t.v. stand near St. Mary", "a t.v . stand near St. Mary"),
+        ("The U.S. flag near a tree..", "The U.S. flag near a tree.."),
+        ("the word 'walk' on a sign", "the word 'walk ' on a sign"),
+    ],
+)
+def test_published_tokens_are_those_of_each_sentence(text: str, expected: str) -> None:
+    assert " ".join(word_tokens(text)) == expected
+
+
+def test_next_is_an_adjective_for_published_synonyms() -> None:
+    text = "A man stands next to machines, next, Next week."
+    tokens = word_tokens(text)
+    assert any(token.text == "next" and not token.is_adjective for token in tag([text])[text])
+    tags = tags_by_spacy(text, tokens, tag([text])[text])
+    tags_of_next = [it for token, it in zip(tokens, tags, strict=True) if token.lower() == "next"]
+    assert tags_of_next == ["JJ", "JJ", "JJ"]
+
+
 @given(text=texts)
 @settings(max_examples=60, deadline=None)
 def test_every_nltk_token_gets_a_tag_slot(text: str) -> None:
