@@ -10,6 +10,7 @@ from engine.corpus.corpus import Corpus
 from engine.packages import package_versions
 from engine.report.grid import Scalar, Section
 from engine.variants.agreement import Agreement
+from engine.variants.audit.audit import Audit
 from engine.variants.audit.captions import CaptionAudit
 from engine.variants.audit.images import ImageAudit
 from engine.variants.audit.surface import CUES
@@ -19,7 +20,6 @@ SIDE_BY_SIDE = 4
 """Variants in one table; more go into another below."""
 REASONS_SHOWN, TARGETS_SHOWN = 3, 8
 
-Audit = CaptionAudit | ImageAudit
 _Kind = TypeVar("_Kind", bound=Audit)
 
 
@@ -51,10 +51,17 @@ def left_out(audit: Audit) -> str:
     return of(sum(audit.left_out.values()), audit.originals)
 
 
+def of_any() -> tuple[Measure[_Kind], ...]:
+    """The rows of every audit."""
+    return (
+        Measure("items", lambda audit: f"{audit.items:,}"),
+        Measure("originals left out", left_out),
+        Measure("changed rate", lambda audit: share(audit.changed_rate)),
+    )
+
+
 CHANGES: tuple[Measure[CaptionAudit], ...] = (
-    Measure("items", lambda audit: f"{audit.items:,}"),
-    Measure("originals left out", left_out),
-    Measure("changed rate", lambda audit: share(audit.changed_rate)),
+    *of_any(),
     Measure("no-ops (same wording)", lambda audit: count(audit.no_ops)),
     Measure("  identical to the letter", lambda audit: count(audit.identical)),
     Measure("words changed, on average", lambda audit: f"{audit.words.mean_changed:.2f}"),
@@ -71,9 +78,7 @@ REPEATS: tuple[Measure[CaptionAudit], ...] = (
     Measure("an original of another image", lambda audit: count(audit.repeats.of_other_image)),
 )
 IMAGES: tuple[Measure[ImageAudit], ...] = (
-    Measure("items", lambda audit: f"{audit.items:,}"),
-    Measure("originals left out", left_out),
-    Measure("changed rate", lambda audit: share(audit.changed_rate)),
+    *of_any(),
     Measure("no-ops (its own fake)", lambda audit: of(audit.no_ops, audit.items)),
     Measure("repeats (drawn alike)", lambda audit: count(audit.repeats)),
     Measure("different fakes", lambda audit: count(audit.fakes)),

@@ -11,9 +11,10 @@ import numpy as np
 from engine.corpus.corpus import Corpus
 from engine.corpus.wording import same_form
 from engine.variants.agreement import Agreement, recorded_agreement
+from engine.variants.audit.audit import Audit, audit_items
 from engine.variants.audit.meaning import Meaning, audit_meaning
 from engine.variants.audit.surface import Surface, audit_surface
-from engine.variants.variant import Side, Variant, VariantItem, VariantItems
+from engine.variants.variant import Variant, VariantItem, VariantItems
 from engine.variants.word_diff import replaced_words, words_of
 from engine.variants.wordnet import WordNet
 
@@ -57,20 +58,13 @@ class Words:
 
 
 @dataclass(frozen=True)
-class CaptionAudit:
-    """What a variant of captions is like. Counts are of items, but for `originals` and `left_out`.
+class CaptionAudit(Audit):
+    """What a variant of captions is like. Counts are of items.
 
     `no_ops` say the same as their original (case, white space and punctuation aside), `identical` of them are
-    it, letter by letter. `left_out` maps reasons to originals without an item. `meaning` is None without
-    WordNet, `agreement` where no encoder chose words.
+    it, letter by letter. `meaning` is None without WordNet, `agreement` where no encoder chose words.
     """
 
-    name: str
-    side: Side
-    originals: int
-    items: int
-    left_out: Mapping[str, int]
-    changed_rate: float
     no_ops: int
     identical: int
     repeats: Repeats
@@ -89,12 +83,7 @@ def audit_captions(
     texts = [text for _, text in pairs]
     changed, uses = _word_changes(pairs)
     return CaptionAudit(
-        name=variant.name,
-        side=variant.side,
-        originals=len(corpus.captions),
-        items=len(items.items),
-        left_out=dict(Counter(items.left_out.values()).most_common()),
-        changed_rate=items.changed_rate,
+        **vars(audit_items(variant, items, len(corpus.captions))),
         no_ops=sum(same_form(before) == same_form(after) for before, after in pairs),
         identical=sum(before == after for before, after in pairs),
         repeats=audit_repeats(corpus, texts, images.tolist()),

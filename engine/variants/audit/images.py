@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from engine.corpus.corpus import Corpus
+from engine.variants.audit.audit import Audit, audit_items
 from engine.variants.families.patch import PatchRecipe
 from engine.variants.published_images import SIDE, PublishedPatchRecipe
-from engine.variants.variant import Side, Variant, VariantItems
+from engine.variants.variant import Variant, VariantItems
 
 
 @dataclass(frozen=True)
-class ImageAudit:
-    """What a variant of images is like. Counts are of items, but for `originals` and `left_out`.
+class ImageAudit(Audit):
+    """What a variant of images is like. Counts are of items.
 
     `no_ops` are drawn from the original alone where a fake belongs, `repeats` drawn as an item before them.
     `fakes` are different images drawn from beside the original, `most_used` the uses of the commonest.
     `replaced` is the share of pixels in [0, 1] that a box replaces (mean, least, most), where it is known.
     """
 
-    name: str
-    side: Side
-    originals: int
-    items: int
-    left_out: Mapping[str, int]
-    changed_rate: float
     no_ops: int
     repeats: int
     fakes: int
@@ -47,12 +42,7 @@ def audit_images(
     fakes = Counter(source for recipe in recipes for source in recipe.sources[1:])
     shares = [share for recipe in recipes if (share := _replaced(recipe, sizes)) is not None]
     return ImageAudit(
-        name=variant.name,
-        side=variant.side,
-        originals=len(corpus.images),
-        items=len(items.items),
-        left_out=dict(Counter(items.left_out.values()).most_common()),
-        changed_rate=items.changed_rate,
+        **vars(audit_items(variant, items, len(corpus.images))),
         no_ops=sum(len(recipe.sources) > 1 and len(set(recipe.sources)) == 1 for recipe in recipes),
         repeats=sum(count - 1 for count in drawn.values()),
         fakes=len(fakes),
