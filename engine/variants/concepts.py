@@ -5,11 +5,14 @@ lists are this project's own. The file's layout, for a file of the user's own to
 
     {"groups": {NAME: {"lemmas": [...], "part_of_speech": "noun" | "adjective",
                        "mass": [...], "plural": [...], "general": [...]}, ...},
-     "interchangeable": [[LEMMA, LEMMA, ...], ...]}
+     "interchangeable": [[LEMMA, LEMMA, ...], ...],
+     "wider": {LEMMA: [LEMMA, ...], ...}}
 
 Only `lemmas` is needed. `mass` nouns take no article and no plural, `plural` ones have no singular, and
 `general` ones are too wide to make a caption false (person, food, thing), so they are never a target. Two
-lemmas of one `interchangeable` list can name the same thing (couch, sofa) and never replace each other.
+lemmas of one `interchangeable` list can name the same thing (couch, sofa) and never replace each other; a
+`wider` word (dirt) is true of all that its list names (sand, mud) and never replaces them. In ours both hold
+every pair of one group that WordNet 3.0 takes for near-synonyms or for a word and a wider one.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
@@ -32,7 +35,7 @@ PartOfSpeech = Literal["noun", "adjective"]
 ADDED_GROUPS = frozenset({"material", "color", "direction", "vehicle_part", "shape", "event", "number"})
 """The groups that RoCOCO added: their adjectives, adverbs and numbers can be candidate words too."""
 
-LARGEST_FILE = 4 * 2**20  # bytes; ours has 70,000
+LARGEST_FILE = 4 * 2**20  # bytes; ours has 100,000
 
 _LEMMA = re.compile(r"[a-z]+(?:['-][a-z]+)*")
 _SUBSETS = ("mass", "plural", "general")
@@ -53,10 +56,14 @@ class ConceptGroup:
 
 @dataclass(frozen=True)
 class Concepts:
-    """All groups, in the file's order, and the lists of lemmas that may name the same thing."""
+    """All groups, in the file's order, the lists of lemmas that may name the same thing, and wider lemmas.
+
+    `wider` has for a lemma those that it is true of.
+    """
 
     groups: tuple[ConceptGroup, ...]
     interchangeable: tuple[frozenset[str], ...] = ()
+    wider: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @cached_property
     def _groups_of(self) -> Mapping[str, tuple[ConceptGroup, ...]]:
@@ -72,6 +79,9 @@ class Concepts:
         for lemmas in self.interchangeable:
             for lemma in lemmas:
                 found[lemma] |= lemmas
+        for wide, narrow in self.wider.items():
+            for lemma in narrow:
+                found[lemma] |= {lemma, wide}
         return {lemma: frozenset(others) for lemma, others in found.items()}
 
     def groups_of(self, lemma: str) -> tuple[ConceptGroup, ...]:
@@ -79,7 +89,7 @@ class Concepts:
         return self._groups_of.get(lemma, ())
 
     def alike(self, lemma: str) -> frozenset[str]:
-        """Lemmas that may name what `lemma` names, itself included when there are any."""
+        """Lemmas that may name what `lemma` names, wider ones too; itself included when there are any."""
         return self._alike.get(lemma, frozenset())
 
 
@@ -105,7 +115,7 @@ def parse_concepts(text: str, place: str) -> Concepts:
         value = json.loads(text, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError) as error:  # ValueError too: a number of thousands of digits
         raise InputError(f"{place}: not valid JSON: {error}") from error
-    fields = _object(value, place, ("groups", "interchangeable"))
+    fields = _object(value, place, ("groups", "interchangeable", "wider"))
     groups = _object(fields.get("groups"), f"{place}: field 'groups'", None)
     if not groups:
         raise InputError(f"{place}: no groups; expected at least one in the field 'groups'")
@@ -120,6 +130,7 @@ def parse_concepts(text: str, place: str) -> Concepts:
             frozenset(_lemmas(lemmas, f"{place}: field 'interchangeable', list {n}", least=2))
             for n, lemmas in enumerate(lists)
         ),
+        _wider(fields.get("wider", _Pairs()), f"{place}: field 'wider'"),
     )
 
 
@@ -158,6 +169,14 @@ def _group(name: str, value: Any, place: str) -> ConceptGroup:
     return ConceptGroup(name, lemmas, part, **subsets)
 
 
+def _wider(value: Any, place: str) -> dict[str, frozenset[str]]:
+    fields = _object(value, place, None)
+    _lemmas(list(fields), place, least=0)
+    return {
+        wide: frozenset(_lemmas(narrow, f"{place}, {wide!r}", least=1)) for wide, narrow in fields.items()
+    }
+
+
 def _lemmas(value: Any, place: str, least: int) -> tuple[str, ...]:
     """Different lemmas, at least so many."""
     if not isinstance(value, list) or isinstance(value, _Pairs):
@@ -169,9 +188,7 @@ def _lemmas(value: Any, place: str, least: int) -> tuple[str, ...]:
     if repeated:
         raise InputError(f"{place}: {repeated[0]!r} is there twice; expected it once")
     if len(value) < least:
-        raise InputError(
-            f"{place}: {len(value)} lemma(s); expected at least {least}, so that one can replace another"
-        )
+        raise InputError(f"{place}: {len(value)} lemma(s); expected at least {least}")
     return tuple(value)
 
 

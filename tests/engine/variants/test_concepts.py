@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from engine.corpus.corpus import Corpus
 from engine.demo.scenes import NOUNS
 from engine.errors import InputError
+from engine.variants.audit.meaning import is_near_synonym, is_wider
 from engine.variants.concepts import LARGEST_FILE, default_concepts, load_concepts, parse_concepts
 from engine.variants.registry import make_variant
+from engine.variants.wordnet import open_wordnet
 
 ADDED_SIZES = {
     "material": 32, "color": 28, "direction": 50, "vehicle_part": 12, "shape": 15, "event": 11, "number": 14,
@@ -44,12 +47,30 @@ def test_every_group_leaves_targets_when_general_words_and_near_synonyms_are_tak
             assert set(group.lemmas) - group.general - concepts.alike(lemma) - {lemma}, (group.name, lemma)
 
 
-def test_every_interchangeable_lemma_is_in_a_group() -> None:
+def test_every_interchangeable_and_wider_lemma_is_in_a_group() -> None:
     concepts = default_concepts()
-    stray = {
-        lemma for lemmas in concepts.interchangeable for lemma in lemmas if not concepts.groups_of(lemma)
-    }
-    assert stray == set()
+    wider = [{wide, *narrow} for wide, narrow in concepts.wider.items()]
+    lists = (*concepts.interchangeable, *wider)
+    assert {lemma for lemmas in lists for lemma in lemmas if not concepts.groups_of(lemma)} == set()
+
+
+@pytest.mark.usefixtures("wordnet")
+def test_no_target_of_a_group_is_a_near_synonym_or_a_wider_word_in_wordnet() -> None:
+    concepts, reader = default_concepts(), open_wordnet()
+    true_of = [
+        (group.name, old, new)
+        for group in concepts.groups
+        for old, new in permutations(group.lemmas, 2)
+        if new not in group.general and new not in concepts.alike(old)
+        if is_near_synonym(old, new, reader) or is_wider(old, new, reader)
+    ]
+    assert true_of == []
+
+
+def test_a_wider_word_never_replaces_a_narrower_one() -> None:
+    concepts = parse_concepts(pet(lemmas=["cat", "kitten", "tabby"], wider={"cat": ["kitten"]}), "mine.json")
+    assert concepts.alike("kitten") == {"kitten", "cat"}
+    assert concepts.alike("cat") == concepts.alike("tabby") == frozenset()
 
 
 def test_a_users_file_is_read(tmp_path: Path) -> None:
@@ -61,8 +82,10 @@ def test_a_users_file_is_read(tmp_path: Path) -> None:
     assert read.record == {"file": "mine.json", "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
 
 
-def pet(**fields: Any) -> str:
-    return json.dumps({"groups": {"pet": {"lemmas": ["cat", "dog"], **fields}}})
+def pet(wider: object = None, **fields: Any) -> str:
+    """A concept file of one group."""
+    file = {"groups": {"pet": {"lemmas": ["cat", "dog"], **fields}}}
+    return json.dumps(file if wider is None else {**file, "wider": wider})
 
 
 @pytest.mark.parametrize(
@@ -88,6 +111,10 @@ def pet(**fields: Any) -> str:
         ),
         ('{"groups": {"pet": {"lemmas": ["a", "b"]}}, "groop": 1}', "unknown field 'groop'"),
         ('{"groups": {"pet": {"lemmas": ["a", "b"]}}, "interchangeable": [["a"]]}', "list 0: 1 lemma(s)"),
+        (pet(wider=[["cat", "dog"]]), "field 'wider' is a list; expected an object"),
+        (pet(wider={"cat": "dog"}), "field 'wider', 'cat' is a text; expected a list of lemmas"),
+        (pet(wider={"cat": []}), "field 'wider', 'cat': 0 lemma(s); expected at least 1"),
+        (pet(wider={"Cat": ["dog"]}), "field 'wider': 'Cat' is not a lemma"),
         (
             '{"groups": {"pet": {"lemmas": ["a", "b"]}}, "interchangeable": 3}',
             "'interchangeable' is a number",
