@@ -1,15 +1,21 @@
 """What fools a checkpoint: which words, concepts and places win against originals, and which originals hold.
 
-A *trial* of a gallery variant of captions is one of its items: it wins when it is listed first for the image
-that it was made from (originals come first among equal scores). For the other variants a trial is a query: it
-is won by a gallery variant of images when a fake is listed first, by a query variant when the query loses its
-R@1. Trials of several checkpoints are counted together; the units of the intervals are images all the same.
+A *trial* of a gallery variant, of captions as of images, is a fake and a query of the image that it was made
+from: it is won when that fake is listed first for that query (originals come first among equal scores). There
+a fake stands against its own originals, which differ from it in nothing but what was changed; what else a
+fake of another image has in its favour is no matter of the change. All trials won are the IR@1 of own fakes.
+A trial of a query variant is a perturbed query: it is won when it takes the R@1 that it had unperturbed.
+
+A *query is lost* under a gallery variant when a fake is listed first, made from whichever image (all lost are
+the IR@1), under a query variant when its perturbation takes the R@1 that it had.
+
+Trials of several checkpoints are counted together; the units of the intervals are images all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -30,11 +36,12 @@ from engine.variants.variant import Modality
 Z_95 = 1.959963984540054
 EVERYTHING = "(all)"
 OWN_FAKE_FIRST: Final = (
-    "A trial is a fake caption; it won when it is listed first for the image that it was made from. First "
-    "for another image does not count here."
+    "A trial is a fake and a query of the image that it was made from; it is won when that fake is listed "
+    "first for that query. First for another image's query does not count here."
 )
-ANY_FAKE_FIRST: Final = "A trial is a query; a fake won when one is listed first, made from whichever image."
-HIT_LOST: Final = "A trial is a perturbed query; it won when it takes the R@1 that the query had unperturbed."
+HIT_LOST: Final = (
+    "A trial is a perturbed query; it is won when it takes the R@1 that the query had unperturbed."
+)
 LOST_TO_FAKE: Final = "A query is lost when a fake is listed first, made from whichever image."
 LOST_HIT: Final = "A query is lost when its perturbation takes the R@1 that it had."
 
@@ -98,14 +105,15 @@ class VariantLabels:
             labels={name: [one[name] for one in labels] for name in DIMENSIONS},
         )
 
+    def of_images(self, images: NDArray[np.int64]) -> VariantLabels:
+        """The same without the originals of all other images (int64, rows)."""
+        there = np.isin(self.image, images)
+        return replace(self, of_original={one: row for one, row in self.of_original.items() if there[row]})
 
-def what_wins(store: AnySets, run: Run) -> str:
+
+def what_wins(run: Run) -> str:
     """What a trial of the run is and when it is won, as a sentence."""
-    assert run.variant is not None
-    if run.side != "gallery":
-        return HIT_LOST
-    modality = variant_sets(store, run.direction)[run.variant].modality
-    return OWN_FAKE_FIRST if modality == "captions" else ANY_FAKE_FIRST
+    return OWN_FAKE_FIRST if run.side == "gallery" else HIT_LOST
 
 
 def what_loses(run: Run) -> str:
@@ -120,11 +128,14 @@ def read_trials(store: AnySets, run: Run, table: pa.Table, concepts: Concepts) -
     """
     assert run.variant is not None
     modality = variant_sets(store, run.direction)[run.variant].modality
-    asks = QUERY_MODALITY[run.direction]
-    if run.side == "gallery" and modality == "captions":
+    if run.side != "gallery":
+        items = VariantLabels.read(store, modality, run.variant, concepts)
+        return query_trials(table, lost_queries(table, run), items)
+    if modality == "captions":
         return item_trials(table, store, VariantLabels.read(store, modality, run.variant, concepts))
-    name = run.variant if modality == asks else ORIGINAL
-    return query_trials(table, run, VariantLabels.read(store, asks, name, concepts))
+    fakes = store.load(modality, run.variant, complete=False).source
+    queries = VariantLabels.read(store, QUERY_MODALITY[run.direction], ORIGINAL, concepts)
+    return query_trials(table, own_fake_first(table), queries.of_images(fakes))
 
 
 def item_trials(table: pa.Table, store: AnySets, items: VariantLabels) -> Trials:
@@ -142,15 +153,19 @@ def item_trials(table: pa.Table, store: AnySets, items: VariantLabels) -> Trials
     return Trials(won[rows], items.image[rows], rows, items.labels)
 
 
-def query_trials(table: pa.Table, run: Run, items: VariantLabels) -> Trials:
-    """The queries that an item stands for."""
+def query_trials(table: pa.Table, won: Values, items: VariantLabels) -> Trials:
+    """The queries that an item stands for; `won` float64 [queries]."""
     rows = [(number, items.of_original.get(one)) for number, one in enumerate(table["query_id"].to_pylist())]
     kept = [(number, row) for number, row in rows if row is not None]
     if not kept:
         raise InputError("the per-query outcomes are of other queries than the store holds")
     item = np.array([row for _, row in kept], dtype=np.int64)
-    won = lost_queries(table, run)[[number for number, _ in kept]]
-    return Trials(won, items.image[item], item, items.labels)
+    return Trials(won[[number for number, _ in kept]], items.image[item], item, items.labels)
+
+
+def own_fake_first(table: pa.Table) -> Values:
+    """float64 [queries]: 1 where a fake made from the query's own image is listed first."""
+    return np.array(table["top_is_own_fake"].to_pylist(), dtype=np.float64)
 
 
 def lost_queries(table: pa.Table, run: Run) -> Values:

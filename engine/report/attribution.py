@@ -193,7 +193,7 @@ def attribute(
         overall(joined),
         {name: some for name, some in tallies.items() if some},
         agree(lost) if len(lost) > 1 else None,
-        what_wins(store, first),
+        what_wins(first),
         what_loses(first),
     )
 
