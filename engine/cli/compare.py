@@ -46,12 +46,15 @@ def command(
     """Put everything that results folders hold side by side.
 
     Runs that differ in their seed only are averaged, their standard deviation is shown. CSV and Parquet hold
-    every metric with its deviation and interval. All results must be of one corpus and one tie policy.
+    every metric with its deviation and interval. All results must be of one corpus and one tie policy; only
+    the same file with its texts raw and normalised may stand side by side, as a control.
     """
     from engine.cli.output import deliver, files_of, output_file
     from engine.evaluate.collection import collect_runs
+    from engine.evaluate.normalisations import Collected, collect_with_control
+    from engine.report.entries import entries_of
     from engine.report.grid import Report, choose_format
-    from engine.report.leaderboard import Leaderboard, entries_of
+    from engine.report.leaderboard import Leaderboard
     from engine.report.published import SideBySide
 
     name = choose_format(format_name, out)
@@ -59,12 +62,12 @@ def command(
         raise InputError("--as and --dataset belong to --against; add it or leave them out")
     if against is not None and (sort is not None or intervals):
         raise InputError("--sort and --intervals belong to the leaderboard; leave them out or --against")
-    found = collect_runs(paths)
-    place = output_file(out, force=force, inputs=files_of(found))
+    found = collect_with_control(paths) if against is None else Collected(collect_runs(paths))
+    place = output_file(out, force=force, inputs=files_of((*found.runs, *found.control)))
     report: Report = (
-        Leaderboard.of(found, sort=sort, with_intervals=intervals)
+        Leaderboard.of(found.runs, found.control, sort=sort, with_intervals=intervals)
         if against is None
-        else SideBySide.of(entries_of(found), against, dict(map(parse_model, models)), dataset)
+        else SideBySide.of(entries_of(found.runs), against, dict(map(parse_model, models)), dataset)
     )
     deliver(report, name, place)
 

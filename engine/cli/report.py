@@ -67,22 +67,31 @@ def command(
 
     Headlines, R@1 before and after every attack with intervals, curves, all numbers, what fools the
     checkpoints, and the worst queries with their images. What is not at hand (a store, images, per-query
-    outcomes) is said on the page. All results must be of one corpus and one tie policy.
+    outcomes) is said on the page. All results must be of one corpus and one tie policy; only the same file
+    with its texts raw and normalised may stand side by side, as a control.
     """
     from engine.cli.output import files_of, output_file, write_file
-    from engine.evaluate.collection import collect_runs
+    from engine.evaluate.normalisations import collect_with_control
     from engine.report.console import ConsoleProgress
     from engine.report.html.benchmark import read_benchmark
     from engine.report.html.page import Page
     from engine.report.html.sources import Sources
 
     progress = ConsoleProgress()
-    found = collect_runs(paths)
-    place = output_file(out, force=force, inputs=files_of(found))
+    collected = collect_with_control(paths)
+    found = collected.runs
+    place = output_file(out, force=force, inputs=files_of((*found, *collected.control)))
     assert place is not None  # it has a default
     measured = [read_benchmark(path) for path in benchmarks]
     with Sources.find(found, stores, images) as sources:
-        page = Page.of(found, sources, benchmarks=measured, worst=worst, progress=progress)
+        page = Page.of(
+            found,
+            sources,
+            control=collected.control,
+            benchmarks=measured,
+            worst=worst,
+            progress=progress,
+        )
     for line in page.missing[:MISSING_SHOWN]:
         progress.note(f"missing: {line}")
     if len(page.missing) > MISSING_SHOWN:

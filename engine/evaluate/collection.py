@@ -96,20 +96,36 @@ def collect_runs(paths: Sequence[Path]) -> tuple[FoundRun, ...]:
     comparable: of several schema versions, corpora or tie policies, one name for two checkpoints, or two
     different results of one run.
     """
+    found = read_runs(paths)
+    check_corpus(found)
+    check_setting(found)
+    return without_repeats(found)
+
+
+def read_runs(paths: Sequence[Path]) -> tuple[FoundRun, ...]:
+    """All runs, comparable or not. Raises `InputError` when there is none and when a file is damaged or of
+    another schema version than the rest."""
     files = [file for path in paths for file in results_files(path)]
     if not files:
         where = ", ".join(str(path) for path in paths)
         raise InputError(f"no results under {where}; make some with `itrstress evaluate --out` or a sweep")
     check_versions(files)
-    found = [
+    return tuple(
         FoundRun(run, results.provenance, file)
         for file, results in ((file, read_results(file)) for file in files)
         for run in results.runs
-    ]
+    )
+
+
+def check_corpus(found: Iterable[FoundRun]) -> None:
+    """Raise `InputError` when the runs are of several corpora."""
     check_one(found, "corpora", lambda one: (one.provenance.corpus_fingerprint, corpus_label(one.provenance)))
+
+
+def check_setting(found: Iterable[FoundRun]) -> None:
+    """Raise `InputError` for several tie policies, and when one name stands for two checkpoints."""
     check_one(found, "tie policies", lambda one: (one.run.ties, one.run.ties))
     check_checkpoints(found)
-    return without_repeats(found)
 
 
 def results_files(path: Path) -> Iterator[Path]:

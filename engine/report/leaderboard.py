@@ -5,82 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
 
 from engine.errors import unknown_name
 from engine.evaluate import metrics
-from engine.evaluate.collection import FoundRun, results_of, seed_of, seedless
+from engine.evaluate.collection import FoundRun, results_of
 from engine.evaluate.comparison import lower_is_better
-from engine.evaluate.results import DIRECTIONS, Direction
+from engine.evaluate.results import Direction
+from engine.report.entries import Entry, entries_of
 from engine.report.grid import Record, Scalar, Section
+from engine.report.normalisation import normalisation_sections, pairs_of
 from engine.report.table import NO_VARIANT, NOTHING
 
 BASE = "base_"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One checkpoint under one variant in one direction, over all its seeds.
-
-    `variant` is the name without a seed. `values` are means over the runs (None where undefined in any),
-    `deviations` the sample standard deviations (of n - 1) where there are several, `intervals` the 95%
-    intervals where there is one, `base` the metrics of the same queries without the variant.
-    """
-
-    checkpoint: str
-    spec: str
-    direction: Direction
-    variant: str | None
-    seeds: tuple[int, ...]
-    runs: int
-    queries: int
-    originals: int
-    distractors: int
-    values: Mapping[str, float | None]
-    deviations: Mapping[str, float]
-    intervals: Mapping[str, tuple[float, float]]
-    base: Mapping[str, float]
-
-    @classmethod
-    def of(cls, found: Sequence[FoundRun]) -> Entry:
-        """Average runs that differ in their seed only."""
-        first = found[0]
-        names = list(dict.fromkeys(name for one in found for name in one.run.metrics))
-        values = {name: [one.run.metrics.get(name) for one in found] for name in names}
-        known = {name: [v for v in some if v is not None] for name, some in values.items()}
-        whole = {name: len(known[name]) == len(found) for name in names}
-        bases = [one.run.base for one in found if one.run.base is not None]
-        return cls(
-            checkpoint=first.checkpoint,
-            spec=first.provenance.encoder_spec,
-            direction=first.run.direction,
-            variant=seedless(first.run.variant),
-            seeds=tuple(seed for seed in (seed_of(one.run.variant) for one in found) if seed is not None),
-            runs=len(found),
-            queries=first.run.queries,
-            originals=first.run.gallery.get("original", 0),
-            distractors=first.run.gallery.get("distractor", 0),
-            values={name: fmean(known[name]) if whole[name] else None for name in names},
-            deviations={name: stdev(known[name]) for name in names if whole[name] and len(found) > 1},
-            intervals=first.run.intervals if len(found) == 1 else {},
-            base={name: fmean(one[name] for one in bases) for name in (bases[0] if bases else ())},
-        )
-
-
-def entries_of(found: Sequence[FoundRun]) -> tuple[Entry, ...]:
-    """One entry a checkpoint, variant, direction and number of distractors; no variant comes first."""
-    groups: dict[tuple[int, int, bool, str, str], list[FoundRun]] = {}
-    for one in found:
-        variant = seedless(one.run.variant)
-        key = (
-            DIRECTIONS.index(one.run.direction),
-            one.run.gallery.get("distractor", 0),
-            variant is not None,
-            variant or "",
-            one.checkpoint,
-        )
-        groups.setdefault(key, []).append(one)
-    return tuple(Entry.of(groups[key]) for key in sorted(groups))
 
 
 def sort_entries(entries: Sequence[Entry], metric: str) -> tuple[Entry, ...]:
@@ -130,21 +66,38 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """An `engine.report.grid.Report`; `both`: checkpoint -> rsum of both directions without variant."""
+    """An `engine.report.grid.Report`; `both`: checkpoint -> rsum of both directions without variant.
+
+    `control` is the leaderboard of the same corpus with its texts in another normalisation.
+    """
 
     entries: tuple[Entry, ...]
     both: Mapping[str, float]
     with_intervals: bool = False
+    control: Leaderboard | None = None
 
     @classmethod
     def of(
-        cls, found: Sequence[FoundRun], *, sort: str | None = None, with_intervals: bool = False
+        cls,
+        found: Sequence[FoundRun],
+        control: Sequence[FoundRun] = (),
+        *,
+        sort: str | None = None,
+        with_intervals: bool = False,
     ) -> Leaderboard:
-        """The leaderboard of runs, sorted by a metric when one is named (`InputError` for an unknown one)."""
+        """The leaderboard of runs, sorted by a metric when one is named (`InputError` for an unknown one).
+
+        `control` are the runs of the same corpus in another normalisation.
+        """
         entries = entries_of(found)
         both = {name: metrics.rsum_both(results) for name, results in recalls(found).items()}
         known = {name: value for name, value in both.items() if value is not None}
-        return cls(entries if sort is None else sort_entries(entries, sort), known, with_intervals)
+        return cls(
+            entries if sort is None else sort_entries(entries, sort),
+            known,
+            with_intervals,
+            cls.of(control) if control else None,
+        )
 
     def sections(self) -> Sequence[Section]:
         """One table a direction (and number of distractors), then the rsum of both."""
@@ -154,6 +107,8 @@ class Leaderboard:
             ranked = sorted(self.both.items(), key=lambda one: -one[1])
             rows = tuple((name, f"{value:.1f}") for name, value in ranked)
             sections.append(Section("rsum of both directions, no variant", 1, ("checkpoint", "rsum"), rows))
+        if self.control is not None:
+            sections += normalisation_sections(pairs_of(self.entries, self.control.entries))
         return sections
 
     def section(self, direction: Direction, distractors: int) -> Section:
@@ -196,8 +151,9 @@ class Leaderboard:
 
     def records(self) -> Sequence[Record]:
         """One record an entry: every metric, with ``_std``, ``_low`` and ``_high`` beside it."""
-        names = list(dict.fromkeys(name for entry in self.entries for name in entry.values))
-        return [self.record(entry, names) for entry in self.entries]
+        boards = (self,) if self.control is None else (self, self.control)
+        names = list(dict.fromkeys(name for one in boards for entry in one.entries for name in entry.values))
+        return [one.record(entry, names) for one in boards for entry in one.entries]
 
     def record(self, entry: Entry, names: Sequence[str]) -> Record:
         """The record of an entry."""
@@ -221,6 +177,7 @@ class Leaderboard:
             "queries": entry.queries,
             "originals": entry.originals,
             "distractors": entry.distractors,
+            "normalisation": entry.normalisation,
             **{f"{BASE}{name}": entry.base.get(name) for name in metrics.RANK_METRICS},
             **numbers,
             metrics.RSUM_BOTH: self.both.get(entry.checkpoint) if is_base else None,

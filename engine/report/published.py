@@ -22,8 +22,8 @@ from statistics import fmean
 from engine.errors import InputError, unknown_name
 from engine.evaluate import metrics
 from engine.evaluate.results import Direction
+from engine.report.entries import Entry
 from engine.report.grid import Record, Section
-from engine.report.leaderboard import Entry
 from engine.report.table import NOTHING
 
 MISPRINT = "†"

@@ -15,7 +15,7 @@ from typing import TypeVar
 from engine.evaluate import metrics
 from engine.evaluate.names import natural_key
 from engine.evaluate.results import DIRECTIONS, Direction
-from engine.report.leaderboard import Entry
+from engine.report.entries import Entry
 from engine.report.table import ASKS, NO_VARIANT
 
 Value = tuple[float, float | None, float | None]

@@ -17,7 +17,9 @@ from engine.evaluate.collection import FoundRun, corpus_label, seedless
 from engine.evaluate.results import DIRECTIONS
 from engine.progress import Advance, Progress, Silent
 from engine.report.attribution import VariantAttribution, attribute, by_variant, order
+from engine.report.entries import Entry, entries_of
 from engine.report.html.benchmark import Benchmark
+from engine.report.html.controls import Controls, is_control
 from engine.report.html.failures import Failure, Failures, Item, find_failures
 from engine.report.html.figures import (
     Change,
@@ -34,7 +36,6 @@ from engine.report.html.figures import (
 from engine.report.html.inline import content_policy, packed, plotting_library, script_data
 from engine.report.html.sources import NO_STORE, Sources
 from engine.report.html.thumbnails import Thumbnails, make_thumbnails
-from engine.report.leaderboard import Entry, entries_of
 from engine.report.table import ASKS, NO_VARIANT
 from engine.version import VERSION
 
@@ -114,6 +115,7 @@ class Page:
     attributions: tuple[VariantAttribution, ...]
     failures: Failures
     thumbnails: Thumbnails
+    controls: Controls
     benchmarks: tuple[Benchmark, ...]
     missing: tuple[str, ...]
     worst: int
@@ -124,13 +126,15 @@ class Page:
         found: Sequence[FoundRun],
         sources: Sources,
         *,
+        control: Sequence[FoundRun] = (),
         benchmarks: Sequence[Benchmark] = (),
         worst: int = DEFAULT_WORST,
         progress: Progress | None = None,
     ) -> Page:
         """Gather a page from runs (one corpus, one tie policy) and what lies beside them.
 
-        `worst` is how many lost queries of every run are shown.
+        `control` are the runs of the same corpus in another normalisation of its texts, `worst` is how many
+        lost queries of every run are shown.
         """
         progress = progress or Silent()
         entries = entries_of(found)
@@ -146,6 +150,7 @@ class Page:
             attributions=attributions,
             failures=failures,
             thumbnails=make_thumbnails(failures.shown, sources, progress),
+            controls=Controls.of(entries, entries_of(control)),
             benchmarks=tuple(benchmarks),
             missing=tuple(dict.fromkeys((*sources.missing, *failures.missing, *unattributed))),
             worst=worst,
@@ -170,6 +175,7 @@ class Page:
         }
         text = environment.get_template("report.html").render(
             page=self,
+            controls=self.controls,
             policy=content_policy((script, plotting_library())),
             style=environment.get_template("report.css").render(),
             script=script,
@@ -198,6 +204,11 @@ class Page:
     def variants(self) -> tuple[str, ...]:
         """The names of the variants without their seeds."""
         return ordered_variants(self.entries)
+
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """Those of the variants that are no controls."""
+        return tuple(name for name in self.variants if not is_control(name))
 
     @property
     def newest(self) -> str:
@@ -418,8 +429,9 @@ def blow(direction: Any, own: Sequence[Entry]) -> Blow:
 
 
 def worst_first(entries: Sequence[Entry]) -> list[Entry]:
-    """Those with a variant, the highest drop rate first; equal ones keep their order."""
-    return sorted((one for one in entries if one.variant is not None), key=drop_of, reverse=True)
+    """Those with an attack, the highest drop rate first; equal ones keep their order."""
+    attacks = (one for one in entries if one.variant is not None and not is_control(one.variant))
+    return sorted(attacks, key=drop_of, reverse=True)
 
 
 def caveats(attacked: Sequence[Entry]) -> Iterator[str]:

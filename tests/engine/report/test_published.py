@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import InputError
-from engine.report.leaderboard import Entry
+from engine.report.entries import Entry
 from engine.report.published import SideBySide, published_figures
 
 B32 = "CLIP ViT-B/32 (zero-shot)"
@@ -17,7 +17,7 @@ B32 = "CLIP ViT-B/32 (zero-shot)"
 
 def entry(checkpoint: str, variant: str | None, direction: Any, spec: str = "x:y", **values: float) -> Entry:
     named = {name.replace("_at_", "@"): value for name, value in values.items()}
-    return Entry(checkpoint, spec, direction, variant, (), 1, 5, 9, 0, named, {}, {}, {})
+    return Entry(checkpoint, spec, direction, variant, (), 1, 5, 9, 0, "raw", named, {}, {}, {})
 
 
 def test_known_errors_are_what_the_invariants_find_and_more() -> None:

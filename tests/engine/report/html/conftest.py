@@ -92,6 +92,7 @@ def plans_of(
     levels: tuple[float, ...],
     families: tuple[str, ...],
     tail: str,
+    reencoded: bool,
 ) -> list[SetPlan]:
     """The originals, variants of captions and of images, and one of queries."""
     images, rows = len(names), np.arange(captions * len(names))
@@ -123,8 +124,8 @@ def plans_of(
                 changed=changed,
             )
         )
-    for level in levels:
-        name = f"mix:{level}:seed=0"
+    mixed = {f"mix:{level}:seed=0": level for level in levels} | ({"reencode": 1.0} if reencoded else {})
+    for name, level in mixed.items():
         recipes = [recipe(level, row, names) for row in range(images)]
         plans.append(
             SetPlan(
@@ -154,15 +155,17 @@ def write_study(
     tied: bool = False,
     tail: str = "",
     digested: bool = True,
+    reencoded: bool = False,
+    normalisation: str = "raw",
 ) -> Study:
     """Evaluate made-up checkpoints that get better, as a sweep does, and keep what it would.
 
     With `tied` all rows are the same; `tail` ends every caption; without `digested` the stores keep no
-    digests of the images.
+    digests of the images; `reencoded` adds the control of that name.
     """
     study = Study(folder)
     names, digests = draw_images(study.images, images)
-    plans = plans_of(names, digests if digested else None, captions, levels, families, tail)
+    plans = plans_of(names, digests if digested else None, captions, levels, families, tail, reencoded)
     (folder / "stores").mkdir()
     for number, checkpoint in enumerate(checkpoints):
         generator = np.random.default_rng(number)
@@ -171,7 +174,10 @@ def write_study(
         texts = base[np.arange(images * captions) // captions] + noise * generator.normal(
             size=(images * captions, DIM)
         )
-        header = StoreHeader(f"fake:{checkpoint}", f"{number:064}", DIM, "toy <corpus>", "c" * 64, "raw")
+        texts_of = {"raw": "c", "pre_caption": "d"}[normalisation] * 64
+        header = StoreHeader(
+            f"fake:{checkpoint}", f"{number:064}", DIM, "toy <corpus>", texts_of, normalisation
+        )
         with open_writer(study.store(checkpoint), header, plans) as writer:
             for plan in plans:
                 origin = base if plan.modality == "images" else texts

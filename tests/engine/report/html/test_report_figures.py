@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.report.entries import Entry
 from engine.report.html.figures import (
     before_of,
     changes_figure,
@@ -20,7 +21,6 @@ from engine.report.html.figures import (
     words_figure,
 )
 from engine.report.html.page import caveats, worst_first
-from engine.report.leaderboard import Entry
 
 
 def entry(checkpoint: str, variant: str | None, recall: float, **more: Any) -> Entry:
@@ -34,6 +34,7 @@ def entry(checkpoint: str, variant: str | None, recall: float, **more: Any) -> E
         "queries": 10,
         "originals": 20,
         "distractors": 0,
+        "normalisation": "raw",
         "values": {"recall@1": recall},
         "deviations": {},
         "intervals": {},
