@@ -45,6 +45,12 @@ class Forward:
         equal = equal or self.precision != "fp32"
         return batches_by_length(lengths, self.batch_size, equal=equal)
 
+    def image_batches(self, images: Sequence[Tensor]) -> Iterator[tuple[Rows, Tensor]]:
+        """Rows int64 [at most batch_size], and their images [n, ...] on the device, `filled`."""
+        for start in range(0, len(images), self.batch_size):
+            batch = torch.stack(list(images[start : start + self.batch_size]))
+            yield np.arange(start, start + len(batch)), self.filled(batch).to(self.device)
+
     def filled(self, part: Tensor) -> Tensor:
         """The rows [n, ...] of a batch; in bf16 and fp16 [batch_size, ...], with copies of the last one."""
         missing = self.batch_size - len(part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,10 +14,11 @@ from PIL.Image import Image, Resampling
 from torch import Tensor, nn
 
 from engine.encoders.device import arithmetic
-from engine.encoders.forward import Forward, Rows, pad_ids, unit_rows
-from engine.encoders.identity import json_digest
+from engine.encoders.forward import Forward, Rows, pad_features, pad_ids
+from engine.encoders.opened import OpenedEncoder
 from engine.encoders.registry import EncoderRequest
 from engine.encoders.scorer import PUBLISHED_SHORTLISTS, Join, State
+from engine.encoders.token_memory import TokenMemory
 from engine.encoders.weights import hash_weights
 from engine.encoders.wordpiece import WordPiece
 
@@ -25,7 +26,6 @@ from engine.encoders.wordpiece import WordPiece
 _MEAN = np.array((0.48145466, 0.4578275, 0.40821073), dtype=np.float32)
 _STD = np.array((0.26862954, 0.26130258, 0.27577711), dtype=np.float32)
 _JOINS: Mapping[Join, str] = {"add": "its logit and the cosine", "replace": "its logit alone"}
-TEXTS_KEPT = 1 << 17
 MATCH = 1  # column of the logit that says "these belong together"
 
 
@@ -62,8 +62,11 @@ class MatchingModel(Protocol):
     def encode_text(self, ids: Tensor, mask: Tensor) -> TowerOutput:
         """int64 [n, tokens] and a mask, 1 for true tokens."""
 
-    def match(self, image: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
-        """Logits [n, 2] of image tokens [1 or n, tokens, width] and n texts."""
+    def text_states(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """[n, tokens, width]: what `fuse` needs of texts; int64 [n, tokens] and a mask, 1 for true tokens."""
+
+    def fuse(self, image: Tensor, text: Tensor, mask: Tensor) -> Tensor:
+        """Logits [n, 2] of image tokens [1 or n, tokens, width] and n texts of `text_states`."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Recipe:
     join: Join
 
 
-class MatchingEncoder:
+class MatchingEncoder(OpenedEncoder):
     """A `Reranker` of one family.
 
     In fp32 the result for an item is the same in every batch to 1e-6: padding is masked out exactly. For the
@@ -96,34 +99,13 @@ class MatchingEncoder:
         tokenizer: WordPiece,
         recipe: Recipe,
     ) -> None:
-        self._request, self._forward = request, forward
+        parts = _identity(request, model, module, tokenizer, recipe)
+        super().__init__(request, forward, parts, model.dim)
         self._tokenizer, self._recipe = tokenizer, recipe
-        # a shortlist asks for the same texts with one image after the other; a method here would be a cycle,
-        # and the model would stay in memory when another takes its place
-        self._tokens = lru_cache(maxsize=TEXTS_KEPT)(partial(_tokenise, tokenizer, recipe))
-        self._parts = _identity(request, model, module, tokenizer, recipe)
+        # a method in it would be a cycle, and the model would stay in memory when another takes its place
+        self._tokens = TokenMemory(partial(_tokenise, tokenizer, recipe))
         module.to(forward.device)
         self._model = model
-
-    @property
-    def spec(self) -> str:
-        """The spec string it was found by."""
-        return self._request.spec
-
-    @property
-    def dim(self) -> int:
-        """Length of an embedding."""
-        return self._model.dim
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, options, image size, vocabulary and precision."""
-        return json_digest(self._parts)
-
-    @property
-    def fingerprint_parts(self) -> Mapping[str, Any]:
-        """What the fingerprint is the digest of, by topic."""
-        return self._parts
 
     @property
     def join(self) -> Join:
@@ -153,15 +135,6 @@ class MatchingEncoder:
         pixels = np.asarray(image.resize((side, side), Resampling.BICUBIC), dtype=np.float32) / 255
         return torch.from_numpy(((pixels - _MEAN) / _STD).transpose(2, 0, 1).copy())
 
-    def encode_images(self, images: Sequence[Any]) -> NDArray[np.float32]:
-        """float32 [n, dim], rows L2-normalised. Raises `InputError` for an embedding with no direction."""
-        batches = ((rows, output.projected[: len(rows)]) for rows, output in self._image_outputs(images))
-        return unit_rows(len(images), self.dim, "image", batches)
-
-    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """float32 [n, dim], rows L2-normalised; a text is cleaned and cut as the family does."""
-        return unit_rows(len(texts), self.dim, "text", self._text_vectors(texts))
-
     def image_states(self, images: Sequence[Any]) -> list[State]:
         """float32 [tokens, width] an image, for `score_pairs`."""
         states: list[State] = []
@@ -169,27 +142,43 @@ class MatchingEncoder:
             states.extend(output.hidden[: len(rows)].float().cpu().numpy())
         return states
 
-    def score_pairs(self, image_state: State, texts: Sequence[str]) -> NDArray[np.float32]:
-        """float32 [texts]: the logit of the matching head for the image with each text."""
-        image = torch.from_numpy(image_state[None]).to(self._forward.device)
-        scores = np.empty(len(texts), dtype=np.float32)
+    def text_states(self, texts: Sequence[str]) -> list[State]:
+        """float32 [tokens, width] a text: all that a pair's score needs of it, for `score_pairs`."""
+        states: dict[int, State] = {}
         for rows, ids, mask in self._token_batches(texts):
             with self._forward.passes():
-                logits = self._model.match(image, ids, mask)
+                batch = self._model.text_states(ids, mask).float().cpu().numpy()
+            lengths = mask.sum(dim=1).tolist()
+            # copies: a view would keep the whole batch in memory
+            states |= {int(row): batch[n, : lengths[n]].copy() for n, row in enumerate(rows)}
+        return [states[row] for row in range(len(texts))]
+
+    def score_pairs(self, image_state: State, text_states: Sequence[State]) -> NDArray[np.float32]:
+        """float32 [texts]: the logit of the matching head for the image with each text."""
+        device = self._forward.device
+        image = torch.from_numpy(image_state[None]).to(device)
+        scores = np.empty(len(text_states), dtype=np.float32)
+        for rows in self._forward.batches([len(state) for state in text_states]):
+            words, lengths = pad_features([text_states[row] for row in rows], device)
+            words, mask = self._forward.filled(words), self._forward.filled(true_tokens(words, lengths))
+            with self._forward.passes():
+                logits = self._model.fuse(image, words, mask)
             scores[rows] = logits[: len(rows), MATCH].float().cpu().numpy()
         return scores
 
     def is_cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """bool [texts]: which of them the model reads without their end."""
-        return np.array([self._tokens(text)[1] for text in texts], dtype=np.bool_)
+        return np.array([cut for _, cut in self._tokens(texts)], dtype=np.bool_)
+
+    def _image_vectors(self, images: Sequence[Any]) -> Iterator[tuple[Rows, Tensor]]:
+        for rows, output in self._image_outputs(images):
+            yield rows, output.projected[: len(rows)]
 
     def _image_outputs(self, images: Sequence[Any]) -> Iterator[tuple[Rows, TowerOutput]]:
-        size = self._forward.batch_size
-        for start in range(0, len(images), size):
-            pixels = torch.stack(list(images[start : start + size]))
+        for rows, pixels in self._forward.image_batches(images):
             with self._forward.passes():
-                output = self._model.encode_image(self._forward.filled(pixels).to(self._forward.device))
-            yield np.arange(start, start + len(pixels)), output
+                output = self._model.encode_image(pixels)
+            yield rows, output
 
     def _text_vectors(self, texts: Sequence[str]) -> Iterator[tuple[Rows, Tensor]]:
         for rows, ids, mask in self._token_batches(texts):
@@ -199,19 +188,26 @@ class MatchingEncoder:
 
     def _token_batches(self, texts: Sequence[str]) -> Iterator[tuple[Rows, Tensor, Tensor]]:
         """The rows of a batch, and its ids and mask, `filled`."""
-        tokens = [self._tokens(text)[0] for text in texts]
+        tokens = [ids for ids, _ in self._tokens(texts)]
         for rows in self._forward.batches([len(ids) for ids in tokens]):
             ids, lengths = pad_ids([tokens[row] for row in rows], self._forward.device)
-            places = torch.arange(ids.shape[1], device=ids.device)
-            mask = (places < lengths.to(ids.device)[:, None]).to(torch.int64)
-            yield rows, self._forward.filled(ids), self._forward.filled(mask)
+            yield rows, self._forward.filled(ids), self._forward.filled(true_tokens(ids, lengths))
 
 
-def _tokenise(tokenizer: WordPiece, recipe: Recipe, text: str) -> tuple[list[int], bool]:
-    """Ids, and whether the text was cut; not to be changed, they are kept."""
-    cleaned, words_cut = recipe.clean(text)
-    ids, pieces_cut = tokenizer.encode(cleaned, recipe.longest)
-    return ids, words_cut or pieces_cut
+def true_tokens(padded: Tensor, lengths: Tensor) -> Tensor:
+    """int64 [n, tokens]: 1 where a row of padded [n, tokens, ...] has one of its `lengths` own."""
+    places = torch.arange(padded.shape[1], device=padded.device)
+    return (places < lengths.to(padded.device)[:, None]).to(torch.int64)
+
+
+def _tokenise(tokenizer: WordPiece, recipe: Recipe, texts: Sequence[str]) -> list[tuple[list[int], bool]]:
+    """The ids of each text, and whether it was cut."""
+    found = []
+    for text in texts:
+        cleaned, words_cut = recipe.clean(text)
+        ids, pieces_cut = tokenizer.encode(cleaned, recipe.longest)
+        found.append((ids, words_cut or pieces_cut))
+    return found
 
 
 def _identity(

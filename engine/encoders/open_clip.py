@@ -20,15 +20,22 @@ from torch import Tensor
 
 from engine.encoders.checkpoint import read_state_dict
 from engine.encoders.device import arithmetic
-from engine.encoders.forward import Forward, Rows, resolve_forward, unit_rows
-from engine.encoders.identity import json_digest
+from engine.encoders.forward import Forward, Rows, resolve_forward
 from engine.encoders.library_errors import first_line
 from engine.encoders.offline import no_network
 from engine.encoders.open_clip_source import ModelSource, check_source, find_source
 from engine.encoders.open_clip_text import encode_text, is_causal, needed_lengths
-from engine.encoders.open_clip_tokenizer import build_tokenizer, describe_tokenizer, is_cut, vocabulary_size
+from engine.encoders.open_clip_tokenizer import (
+    build_tokenizer,
+    describe_tokenizer,
+    is_cut,
+    token_rows,
+    vocabulary_size,
+)
+from engine.encoders.opened import OpenedEncoder
 from engine.encoders.preprocess import Preprocess
 from engine.encoders.registry import EncoderRequest
+from engine.encoders.token_memory import TokenMemory
 from engine.encoders.weights import Weights, hash_weights
 from engine.errors import InputError
 
@@ -125,7 +132,7 @@ def fit_names(tensors: dict[str, Tensor], model: torch.nn.Module, source: ModelS
     return tensors
 
 
-class OpenClipEncoder:
+class OpenClipEncoder(OpenedEncoder):
     """An open_clip model as an `Encoder`.
 
     Texts of one length go through the model together (`engine.encoders.open_clip_text`); towers that are
@@ -141,37 +148,13 @@ class OpenClipEncoder:
         model: torch.nn.Module,
         tokenizer: Any,
     ) -> None:
-        self._request, self._forward = request, forward
-        self._tokenizer = tokenizer
-        self._dim: int = source.config["embed_dim"]
         size = cast(Any, model.visual).image_size
+        parts = _identity(request, source, model, tokenizer, size)
+        super().__init__(request, forward, parts, source.config["embed_dim"])
+        self._tokenizer, self._tokens = tokenizer, TokenMemory(partial(token_rows, tokenizer))
         self._transform = _transform(source.preprocess, size)
-        self._parts = _identity(request, source, model, tokenizer, size)
         self._description = _describe(forward, source, model, tokenizer, size)
         self._model: Any = model.to(forward.device)
-
-    @property
-    def spec(self) -> str:
-        """The spec string it was found by."""
-        return self._request.spec
-
-    @property
-    def dim(self) -> int:
-        """Length of an embedding."""
-        return self._dim
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, model configuration, preprocessing, tokenizer and precision.
-
-        In bf16 and fp16 also of the kind of device and the batch size (`engine.encoders.device.arithmetic`).
-        """
-        return json_digest(self._parts)
-
-    @property
-    def fingerprint_parts(self) -> Mapping[str, Any]:
-        """What the fingerprint is the digest of, by topic."""
-        return self._parts
 
     @property
     def description(self) -> Mapping[str, str]:
@@ -183,42 +166,32 @@ class OpenClipEncoder:
         threads may share it."""
         return self._transform(image)
 
-    def encode_images(self, images: Sequence[Any]) -> NDArray[np.float32]:
-        """float32 [n, dim], rows L2-normalised. Raises `InputError` for an image whose embedding
-        has no direction."""
-        return unit_rows(len(images), self._dim, "image", self._image_vectors(images))
-
-    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """float32 [n, dim], rows L2-normalised; long texts are cut by the model's tokenizer.
-
-        Raises `InputError` for a text whose embedding has no direction.
-        """
-        return unit_rows(len(texts), self._dim, "text", self._text_vectors(texts))
-
     def is_cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """bool [texts]: which of them the model reads without their end."""
-        return np.array([is_cut(self._tokenizer, text) for text in texts], dtype=np.bool_)
+        rows = self._tokens(texts)
+        return np.array(
+            [is_cut(self._tokenizer, *one) for one in zip(texts, rows, strict=True)], dtype=np.bool_
+        )
 
     def _image_vectors(self, images: Sequence[Tensor]) -> Iterator[tuple[Rows, Tensor]]:
-        size = self._forward.batch_size
-        for start in range(0, len(images), size):
-            batch = torch.stack(list(images[start : start + size]))
-            yield np.arange(start, start + len(batch)), self._run(self._model.encode_image, batch)
+        for rows, batch in self._forward.image_batches(images):
+            yield rows, self._run(self._model.encode_image, batch)[: len(rows)]
 
     def _text_vectors(self, texts: Sequence[str]) -> Iterator[tuple[Rows, Tensor]]:
         if not texts:
             return
-        tokens = self._tokenizer(list(texts))
+        tokens = torch.from_numpy(np.stack(self._tokens(texts))).long()
         if is_causal(self._model):
             lengths, tower = needed_lengths(self._model, tokens), partial(encode_text, self._model)
         else:
             lengths, tower = torch.full((len(tokens),), tokens.shape[1]), self._model.encode_text
         for rows in self._forward.batches(lengths.tolist(), equal=True):
-            yield rows, self._run(tower, tokens[rows, : lengths[rows[0]]])
+            batch = self._forward.filled(tokens[rows, : lengths[rows[0]]]).to(self._forward.device)
+            yield rows, self._run(tower, batch)[: len(rows)]
 
     def _run(self, tower: Tower, batch: Tensor) -> Tensor:
         with self._forward.passes():
-            return tower(self._forward.filled(batch).to(self._forward.device))[: len(batch)]
+            return tower(batch)
 
 
 def _transform(preprocess: Preprocess, size: Any) -> Callable[[Image], Tensor]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from open_clip import tokenizer as tokenizers
 
 from engine.encoders.identity import json_digest
@@ -96,17 +98,36 @@ def _not_built(name: object, folder: Path | None, label: str, error: Exception) 
     )
 
 
-def is_cut(tokenizer: Any, text: str) -> bool:
-    """Whether a text has more tokens than the tokenizer gives, those of its begin and end counted."""
+def token_rows(tokenizer: Any, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+    """int32 [context_length] a text: the tokens that the model reads of it."""
+    return list(tokenizer(list(texts)).numpy().astype(np.int32))
+
+
+def is_cut(tokenizer: Any, text: str, row: NDArray[np.int32]) -> bool:
+    """Whether a text has more tokens than its row of `token_rows`, those of its begin and end counted."""
+    if is_padded(tokenizer, text, row):
+        return False
     most: int = tokenizer.context_length
     cleaned = tokenizer.clean_fn(text)
     inner = getattr(tokenizer, "tokenizer", None)
     if inner is not None:
         # the library's warning of long texts is of those that nobody cuts
         return len(inner(cleaned, truncation=False, verbose=False)["input_ids"]) > most
-    if len(cleaned.encode()) + MARKS <= most:  # a token has one byte at least
-        return False
     return len(tokenizer.encode(text)) + MARKS > most
+
+
+def is_padded(tokenizer: Any, text: str, row: NDArray[np.int32]) -> bool:
+    """Whether a row is known to end in padding, so that the text is whole; false where that is not sure."""
+    inner = getattr(tokenizer, "tokenizer", None)
+    if inner is None:
+        return bool(row[-1] == 0)  # the last token of a full row is the mark of the end
+    if not text.isascii() or "&" in text:  # cleaning may write a mark that the text does not have
+        return False
+    marks = (inner.pad_token, inner.sep_token if tokenizer.strip_sep_token else None)
+    if inner.padding_side != "right" or any(mark in text for mark in marks if mark is not None):
+        return False
+    # the last but one: at the very end there may be a class token, or a 0 where a mark was taken off
+    return len(row) > 1 and bool(row[-2] == inner.pad_token_id)
 
 
 def vocabulary_size(tokenizer: Any) -> int:

@@ -41,7 +41,10 @@ class Reranker(Encoder, Protocol):
     def image_states(self, images: Sequence[Any]) -> list[State]:
         """One state [tokens, width] an image that went through `prepare_image`, for `score_pairs`."""
 
-    def score_pairs(self, image_state: State, texts: Sequence[str]) -> NDArray[np.float32]:
+    def text_states(self, texts: Sequence[str]) -> list[State]:
+        """One state [tokens, width] a text, for `score_pairs`."""
+
+    def score_pairs(self, image_state: State, text_states: Sequence[State]) -> NDArray[np.float32]:
         """float32 [texts]: the matching score of the image with each text, a logit (any real number)."""
 
 

@@ -18,7 +18,7 @@ from engine.encoders.registry import (
 from engine.encoders.scorer import PairScorer, Reranker
 from engine.errors import InputError, unknown_name
 
-RERANKER_PARTS = ("image_states", "score_pairs", "join", "shortlist")
+RERANKER_PARTS = ("image_states", "text_states", "score_pairs", "join", "shortlist")
 
 
 def open_pair_scorer(

@@ -1,10 +1,11 @@
-"""What a scorer keeps of an image between pairs: in memory as far as a limit goes, beyond it on the disk."""
+"""What a scorer keeps of images and texts between pairs: in memory up to a limit, then on the disk."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from engine.encoders.scorer import State
 from engine.store.raw import Region
@@ -22,8 +23,8 @@ class KeptStates:
 
     def __init__(self, limit: int, folder: Path) -> None:
         self._left, self._folder = limit, folder
-        self._held: dict[int, State] = {}
-        self._placed: dict[int, Region] = {}
+        self._held: dict[Hashable, State] = {}
+        self._placed: dict[Hashable, Region] = {}
         self._scratch: Scratch | None = None
 
     def __enter__(self) -> KeptStates:
@@ -35,10 +36,10 @@ class KeptStates:
         if self._scratch is not None:
             self._scratch.close()
 
-    def __contains__(self, key: int) -> bool:
+    def __contains__(self, key: Hashable) -> bool:
         return key in self._held or key in self._placed
 
-    def put(self, states: Mapping[int, State]) -> None:
+    def put(self, states: Mapping[Any, State]) -> None:
         """Keep states; those of known keys are left as they are."""
         for key, state in states.items():
             if key in self:
@@ -49,7 +50,7 @@ class KeptStates:
             else:
                 self._placed[key] = self._write(state)
 
-    def get(self, key: int) -> State:
+    def get(self, key: Hashable) -> State:
         """The state of a key. Raises KeyError."""
         if key in self._held:
             return self._held[key]
@@ -58,5 +59,5 @@ class KeptStates:
 
     def _write(self, state: State) -> Region:
         if self._scratch is None:
-            self._scratch = Scratch(self._folder, "image states", "raise --memory-limit")
+            self._scratch = Scratch(self._folder, "states of images and texts", "raise --memory-limit")
         return self._scratch.add(state)

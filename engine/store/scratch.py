@@ -18,7 +18,7 @@ STORED = np.dtype("<f4")
 class Scratch:
     """float32 arrays on the disk, in `folder`, until `close` or until nothing refers to this.
 
-    `what` (such as "image states") and `remedy` are for the error where there is no room.
+    `what` (such as "states of images") and `remedy` are for the error where there is no room.
     """
 
     def __init__(self, folder: Path, what: str, remedy: str) -> None:

@@ -62,7 +62,7 @@ def test_an_imported_matrix_ranks_as_the_published_code(path: Path, tmp_path: Pa
 
 
 class TabledReranker:
-    """The fixture's own logits; an image's state is its number."""
+    """The fixture's own logits; the state of an image or a text is its number."""
 
     shortlist: dict[str, int] = {}  # noqa: RUF012
     spec, fingerprint = "fixture", "f" * 64
@@ -76,8 +76,13 @@ class TabledReranker:
     def image_states(self, images: Sequence[int]) -> list[NDArray[np.float32]]:
         return [np.array([[image]], dtype=np.float32) for image in images]
 
-    def score_pairs(self, state: NDArray[np.float32], texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._logits[int(state[0, 0])][[int(text.split()[1]) for text in texts]]
+    def text_states(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        return [np.array([[int(text.split()[1])]], dtype=np.float32) for text in texts]
+
+    def score_pairs(
+        self, state: NDArray[np.float32], words: Sequence[NDArray[np.float32]]
+    ) -> NDArray[np.float32]:
+        return self._logits[int(state[0, 0])][[int(word[0, 0]) for word in words]]
 
 
 class Numbers:

@@ -63,10 +63,14 @@ class Albef(nn.Module):
 
     def match(self, image: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
         """Logits [n, 2] (no match, match) of image tokens, one image for all or one a text, and n texts."""
-        return self.fuse(image, self.encode_text(ids, mask).hidden, mask)
+        return self.fuse(image, self.text_states(ids, mask), mask)
+
+    def text_states(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """[n, tokens, width]: the texts before the fusion layers, which depends on no image."""
+        return self.encode_text(ids, mask).hidden
 
     def fuse(self, image: Tensor, text: Tensor, mask: Tensor) -> Tensor:
-        """`match` for text states that `encode_text` gave: the fusion layers alone."""
+        """`match` for `text_states`: the fusion layers alone."""
         first, stop = self.sizes.first_cross_layer, self.sizes.layers
         fused = self.text_encoder.run(text, mask, first, stop, image)
         logits: Tensor = self.itm_head(fused[:, 0])

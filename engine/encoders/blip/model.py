@@ -73,6 +73,14 @@ class Blip:
         hidden = self.network.text_encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         return Output(hidden, self.network.text_proj(hidden[:, 0]))
 
+    def text_states(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """float32 [n, tokens, 1]: the ids themselves, exact below 2**24; every layer looks at the image."""
+        return ids[..., None].float()
+
+    def fuse(self, image: Tensor, text: Tensor, mask: Tensor) -> Tensor:
+        """`match` for `text_states`."""
+        return self.match(image, text[..., 0].long(), mask)
+
     def match(self, image: Tensor, ids: Tensor, mask: Tensor, *, keep_first: bool = False) -> Tensor:
         """Logits [n, 2] (no match, match) of image tokens, one image for all or one a text, and n texts.
 

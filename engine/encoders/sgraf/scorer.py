@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.encoders.device import arithmetic
 from engine.encoders.families.sgraf import MEMBERS
 from engine.encoders.forward import Forward, batches_by_length, open_forward, pad_features, pad_ids
-from engine.encoders.identity import json_digest
+from engine.encoders.opened import OpenedModel
 from engine.encoders.options import checkpoint_paths, read_options
 from engine.encoders.regions import ImageInput, check_regions
 from engine.encoders.registry import EncoderRequest
@@ -62,7 +62,7 @@ def open_family(request: EncoderRequest) -> NoReturn:
     )
 
 
-class SgrafScorer:
+class SgrafScorer(OpenedModel):
     """SAF, SGR or their ensemble, whose score is the mean of the two. Scores are in (0, 1), no cosines.
 
     A state holds the states of all models, side by side: [regions, width of each and all] for an image,
@@ -80,29 +80,13 @@ class SgrafScorer:
         models: Sequence[Sgraf],
         words: Sequence[Vocabulary],
     ) -> None:
-        self._request, self._forward = request, forward
+        super().__init__(request, forward, _identity(request, models, words))
         self._exact = replace(forward, precision="fp32")
         self._models, self._words = models, words
         self._widths = [model.image.fc.out_features for model in models]
-        self._parts = _identity(request, models, words)
         for model in models:
             for module in (model.image, model.text, model.similarity):
                 module.to(forward.device)
-
-    @property
-    def spec(self) -> str:
-        """The spec string it was found by."""
-        return self._request.spec
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, vocabularies and precision."""
-        return json_digest(self._parts)
-
-    @property
-    def fingerprint_parts(self) -> Mapping[str, Any]:
-        """What the fingerprint is the digest of, by topic."""
-        return self._parts
 
     @property
     def description(self) -> Mapping[str, str]:

@@ -17,10 +17,10 @@ from PIL.Image import Image
 from torch import Tensor
 
 from engine.encoders.device import arithmetic
-from engine.encoders.forward import Forward, Rows, check_no_preprocess, open_forward, unit_rows
-from engine.encoders.identity import json_digest
+from engine.encoders.forward import Forward, Rows, check_no_preprocess, open_forward
 from engine.encoders.library_errors import first_line
 from engine.encoders.offline import no_network
+from engine.encoders.opened import OpenedEncoder
 from engine.encoders.registry import EncoderRequest
 from engine.encoders.transformers.source import CONFIG, check_name, find_folder
 from engine.encoders.transformers.texts import TextInput, read_text_input, stack_tokens
@@ -73,7 +73,7 @@ def _read_image_processor(folder: Path) -> Any:
         ) from error
 
 
-class TransformersEncoder:
+class TransformersEncoder(OpenedEncoder):
     """A dual encoder of transformers as an `Encoder`, with its own image processor and tokenizer.
 
     Texts of one length go through the model together and none is padded, unless the model was trained with
@@ -91,31 +91,10 @@ class TransformersEncoder:
         texts: TextInput,
         processor: Any,
     ) -> None:
-        self._request, self._forward = request, forward
+        super().__init__(request, forward, _identity(request, folder, towers, texts, processor), 0)
         self._towers, self._texts, self._processor = towers, texts, processor
-        self._parts = _identity(request, folder, towers, texts, processor)
         towers.network.to(forward.device)
         self._dim = self._find_dim()
-
-    @property
-    def spec(self) -> str:
-        """The spec string it was found by."""
-        return self._request.spec
-
-    @property
-    def dim(self) -> int:
-        """Length of an embedding."""
-        return self._dim
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, configuration, image processor, tokenizer and precision."""
-        return json_digest(self._parts)
-
-    @property
-    def fingerprint_parts(self) -> Mapping[str, Any]:
-        """What the fingerprint is the digest of, by topic."""
-        return self._parts
 
     @property
     def description(self) -> Mapping[str, str]:
@@ -137,17 +116,6 @@ class TransformersEncoder:
         prepared = self._processor(images=[image], return_tensors="pt")
         return {name: prepared[name][0] for name in prepared if name in self._towers.image.inputs}
 
-    def encode_images(self, images: Sequence[Any]) -> NDArray[np.float32]:
-        """float32 [n, dim], rows L2-normalised. Raises `InputError` for an embedding with no direction."""
-        return unit_rows(len(images), self._dim, "image", self._image_vectors(images))
-
-    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """float32 [n, dim], rows L2-normalised; a text is cut as the model's tokenizer does.
-
-        Raises `InputError` for an embedding with no direction.
-        """
-        return unit_rows(len(texts), self._dim, "text", self._text_vectors(texts))
-
     def is_cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """bool [texts]: which of them the model reads without their end."""
         return self._texts.is_cut(texts)
@@ -165,7 +133,7 @@ class TransformersEncoder:
                 yield rows, self._run(self._towers.image, parts, len(rows))
 
     def _text_vectors(self, texts: Sequence[str]) -> Iterator[tuple[Rows, Tensor]]:
-        tokens = self._texts.tokens(texts) if texts else []
+        tokens = self._texts.tokens(texts)
         for rows in self._forward.batches([len(one["input_ids"]) for one in tokens], equal=True):
             yield rows, self._run(self._towers.text, stack_tokens([tokens[row] for row in rows]), len(rows))
 

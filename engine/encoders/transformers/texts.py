@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from engine.encoders.library_errors import first_line
+from engine.encoders.token_memory import TokenMemory
 from engine.encoders.tokenizer_identity import describe_hub_tokenizer
 from engine.encoders.transformers.towers import Towers, library_quiet
 from engine.errors import InputError
@@ -38,21 +39,24 @@ class TextInput:
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """What the model reads of each text, by name; cut at `limit`, padded where the model wants it."""
-        with library_quiet():
-            encoded = self.tokenizer(
-                list(texts),
-                truncation=True,
-                max_length=self.limit,
-                padding="max_length" if self.padded else False,
-            )
-        names = [name for name in encoded if name in self.names]
-        return [{name: encoded[name][row] for name in names} for row in range(len(texts))]
+        return [tokens for tokens, _ in self._memory(texts)]
 
     def is_cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """bool [texts]: which of them have more tokens than the model reads."""
+        full = [
+            text for text, (_, used) in zip(texts, self._memory(texts), strict=True) if used == self.limit
+        ]
+        if not full:
+            return np.zeros(len(texts), dtype=np.bool_)
         with library_quiet():
-            whole = self.tokenizer(list(texts), truncation=False, padding=False)["input_ids"]
-        return np.array([len(ids) > self.limit for ids in whole], dtype=np.bool_)
+            whole = self.tokenizer(full, truncation=False, padding=False)["input_ids"]
+        cut = {text for text, ids in zip(full, whole, strict=True) if len(ids) > self.limit}
+        return np.array([text in cut for text in texts], dtype=np.bool_)
+
+    @cached_property
+    def _memory(self) -> TokenMemory[tuple[Tokens, int]]:
+        # a method in it would be a cycle, and the model would stay in memory when another takes its place
+        return TokenMemory(partial(_tokenise, self.tokenizer, self.limit, self.padded, self.names))
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -63,6 +67,24 @@ class TextInput:
         """In words."""
         padding = ", padded to it" if self.padded else ""
         return f"{type(self.tokenizer).__name__}, cut at {self.limit} tokens{padding}"
+
+
+def _tokenise(
+    tokenizer: Any, limit: int, padded: bool, names: frozenset[str], texts: Sequence[str]
+) -> list[tuple[Tokens, int]]:
+    """What the model reads of each text, and how many of the tokens are no padding."""
+    with library_quiet():
+        encoded = tokenizer(
+            list(texts),
+            truncation=True,
+            max_length=limit,
+            padding="max_length" if padded else False,
+            return_attention_mask=True,
+        )
+    default = tokenizer.model_input_names
+    read = [name for name in encoded if name in names and name in default]
+    used = [sum(mask) for mask in encoded["attention_mask"]]
+    return [({name: encoded[name][row] for name in read}, used[row]) for row in range(len(texts))]
 
 
 def read_text_input(folder: Path, towers: Towers, longest: int | None = None) -> TextInput:

@@ -21,9 +21,8 @@ from engine.encoders.forward import (
     open_forward,
     pad_features,
     pad_ids,
-    unit_rows,
 )
-from engine.encoders.identity import json_digest
+from engine.encoders.opened import OpenedEncoder
 from engine.encoders.options import CheckpointOptions, checkpoint_paths, read_options
 from engine.encoders.regions import ImageInput, check_regions
 from engine.encoders.registry import EncoderRequest
@@ -91,7 +90,7 @@ def _read_words(path: Path, options: CheckpointOptions, model: VseInfty) -> tupl
     return lambda text: words.encode(split_words(text.lower())), words.fingerprint
 
 
-class VseInftyEncoder:
+class VseInftyEncoder(OpenedEncoder):
     """A VSE-infinity model as an `Encoder`.
 
     `reads` says what an image is to it: an image for a grid model with its backbone, else precomputed
@@ -107,37 +106,16 @@ class VseInftyEncoder:
         tokenise: Tokenise,
         vocabulary: str,
     ) -> None:
-        self._request, self._forward = request, forward
+        super().__init__(request, forward, _identity(request, model, vocabulary), model.dim)
         self._model, self._tokenise = model, tokenise
         self._recipe = RECIPES["caffe" if model.backbone is None else model.backbone.style]
-        self._parts = _identity(request, model, vocabulary)
         for module in _modules(model):
             module.to(forward.device)
-
-    @property
-    def spec(self) -> str:
-        """The spec string it was found by."""
-        return self._request.spec
-
-    @property
-    def dim(self) -> int:
-        """Length of an embedding."""
-        return self._model.dim
 
     @property
     def reads(self) -> ImageInput:
         """What `prepare_image` takes: an RGB image, or features."""
         return "regions" if self._model.backbone is None else "images"
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, attention heads, image size, vocabulary and precision."""
-        return json_digest(self._parts)
-
-    @property
-    def fingerprint_parts(self) -> Mapping[str, Any]:
-        """What the fingerprint is the digest of, by topic."""
-        return self._parts
 
     @property
     def description(self) -> Mapping[str, str]:
@@ -159,21 +137,12 @@ class VseInftyEncoder:
             return check_regions(image, self.spec, self._model.feature_dim)
         return _pixels(image, self._model.image_size, self._recipe)
 
-    def encode_images(self, images: Sequence[Any]) -> NDArray[np.float32]:
-        """float32 [n, dim], rows L2-normalised. Raises `InputError` for an embedding with no direction."""
-        vectors = self._feature_vectors if self.reads == "regions" else self._pixel_vectors
-        return unit_rows(len(images), self.dim, "image", vectors(images))
-
-    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """float32 [n, dim], rows L2-normalised. Raises `InputError` for a text longer than BERT's
-        positions."""
-        tokens = [self._tokenise(text) for text in texts]
-        self._check_lengths(texts, tokens)
-        return unit_rows(len(texts), self.dim, "text", self._text_vectors(tokens))
-
     def is_cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """bool [texts]: none of them; nothing is cut."""
         return np.zeros(len(texts), dtype=np.bool_)
+
+    def _image_vectors(self, images: Sequence[Any]) -> Iterator[tuple[Rows, Tensor]]:
+        return self._feature_vectors(images) if self.reads == "regions" else self._pixel_vectors(images)
 
     def _feature_vectors(self, images: Sequence[NDArray[np.float32]]) -> Iterator[tuple[Rows, Tensor]]:
         for rows in self._forward.batches([len(image) for image in images]):
@@ -184,16 +153,16 @@ class VseInftyEncoder:
             yield rows, vectors
 
     def _pixel_vectors(self, images: Sequence[Tensor]) -> Iterator[tuple[Rows, Tensor]]:
-        size = self._forward.batch_size
-        for start in range(0, len(images), size):
-            pixels = torch.stack(list(images[start : start + size]))
+        for rows, pixels in self._forward.image_batches(images):
             with self._forward.passes():
-                cells = self._model.grid_cells(self._forward.filled(pixels).to(self._forward.device))
+                cells = self._model.grid_cells(pixels)
                 lengths = torch.full((len(cells),), cells.shape[1])
-                vectors = normalised(self._model.head(cells, lengths).vectors)[: len(pixels)]
-            yield np.arange(start, start + len(pixels)), vectors
+                vectors = normalised(self._model.head(cells, lengths).vectors)[: len(rows)]
+            yield rows, vectors
 
-    def _text_vectors(self, tokens: Sequence[list[int]]) -> Iterator[tuple[Rows, Tensor]]:
+    def _text_vectors(self, texts: Sequence[str]) -> Iterator[tuple[Rows, Tensor]]:
+        tokens = [self._tokenise(text) for text in texts]
+        self._check_lengths(texts, tokens)
         for rows in self._forward.batches([len(ids) for ids in tokens]):
             ids, lengths = pad_ids([tokens[row] for row in rows], self._forward.device)
             with self._forward.passes():

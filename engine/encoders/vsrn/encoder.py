@@ -20,7 +20,7 @@ from engine.encoders.forward import (
     pad_ids,
     unit_rows,
 )
-from engine.encoders.identity import json_digest
+from engine.encoders.opened import OpenedModel
 from engine.encoders.options import checkpoint_paths, read_options
 from engine.encoders.regions import ImageInput, check_regions
 from engine.encoders.registry import EncoderRequest
@@ -50,7 +50,7 @@ def open_family(request: EncoderRequest) -> VsrnEncoder:
     return VsrnEncoder(request, forward, models, words)
 
 
-class VsrnEncoder:
+class VsrnEncoder(OpenedModel):
     """VSRN as an `Encoder`; it reads region features, any number of regions, in their order.
 
     The score of an ensemble is the mean of its models' cosines. It is one inner product: their embeddings one
@@ -66,32 +66,16 @@ class VsrnEncoder:
         models: Sequence[Vsrn],
         words: Sequence[Vocabulary],
     ) -> None:
-        self._request, self._forward = request, forward
+        super().__init__(request, forward, _identity(request, models, words))
         self._models, self._words = models, words
-        self._parts = _identity(request, models, words)
         for model in models:
             model.image.to(forward.device)
             model.text.to(forward.device)
 
     @property
-    def spec(self) -> str:
-        """The spec string it was found by."""
-        return self._request.spec
-
-    @property
     def dim(self) -> int:
         """Length of an embedding."""
         return sum(model.dim for model in self._models)
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of weights, vocabularies and precision."""
-        return json_digest(self._parts)
-
-    @property
-    def fingerprint_parts(self) -> Mapping[str, Any]:
-        """What the fingerprint is the digest of, by topic."""
-        return self._parts
 
     @property
     def description(self) -> Mapping[str, str]:

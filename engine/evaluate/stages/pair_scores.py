@@ -10,7 +10,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.encoders.scorer import Reranker
+from engine.encoders.scorer import Reranker, State
 from engine.errors import InputError
 from engine.evaluate.gallery import Items
 from engine.evaluate.stages.stage import Watched
@@ -20,6 +20,7 @@ from engine.store.reader import Store
 from engine.store.stored_images import StoredImages
 
 Numbers = NDArray[np.int64]
+BATCHES_A_BLOCK = 16  # of texts: enough that texts of one length fill the reranker's batches
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,10 @@ class ImageNeed:
 class PairScores:
     """Scores pairs with a reranker and keeps every score in a file.
 
-    Images are read `batch_size` neighbours at a time, whichever of them are needed, and the texts of an image
-    are scored and written together: so a run that was stopped computes the same batches when it goes on.
+    Images are read `batch_size` neighbours at a time, whichever of them are needed, texts `BATCHES_A_BLOCK`
+    as many, and the texts of an image are scored and written together: so a run that was stopped computes the
+    same batches when it goes on. States of texts are kept by their set and place, not by content, because
+    equal texts of other neighbours differ in the last bits.
     `scored` counts the pairs that were computed. Needs 8 bytes a distinct pair that was asked for.
     """
 
@@ -79,7 +82,8 @@ class PairScores:
             with watched(f"{name}, scoring", total, "pairs") as advance:
                 for need in self._with_states(images, needs):
                     chosen = [contents[number] for number in need.texts.tolist()]
-                    scores = self.reranker.score_pairs(self.states.get(need.key), chosen)
+                    words = self._text_states(texts, contents, need.texts)
+                    scores = self.reranker.score_pairs(self.states.get(need.key), words)
                     self._check(scores, images[need.part], need, chosen)
                     self.file.add(need.key, text_keys[need.texts], scores)
                     self.scored += len(chosen)
@@ -106,8 +110,8 @@ class PairScores:
             _, there = self.file.find(image, keys)
             texts = np.sort(pairs[1][where][first[~there]])
             if len(texts):
-                part = int(np.searchsorted(offsets, number, "right")) - 1
-                yield ImageNeed(image, part, number - int(offsets[part]), texts)
+                (part,), (within,) = places_of(np.array([number]), offsets)
+                yield ImageNeed(image, part, within, texts)
 
     def _with_states(self, images: Sequence[Items], needs: Sequence[ImageNeed]) -> Iterator[ImageNeed]:
         """The needs in order of their images, each when the state of its image is there."""
@@ -120,6 +124,19 @@ class PairScores:
                 if any(need.key not in self.states for need in batch):
                     self._keep_states(images[part], block * self.batch_size, threads)
                 yield from batch
+
+    def _text_states(self, parts: Sequence[Items], contents: Sequence[str], wanted: Numbers) -> list[State]:
+        """The states of texts; those that are missing are computed with their neighbours."""
+        offsets = np.cumsum([0, *map(len, parts)])
+        size, keys = self.batch_size * BATCHES_A_BLOCK, []
+        for part, number in zip(*places_of(wanted, offsets), strict=True):
+            keys.append((parts[part].name, number))
+            if keys[-1] not in self.states:
+                start = number // size * size
+                block = range(start, min(start + size, len(parts[part])))
+                states = self.reranker.text_states([contents[int(offsets[part]) + one] for one in block])
+                self.states.put({(parts[part].name, one): s for one, s in zip(block, states, strict=True)})
+        return [self.states.get(key) for key in keys]
 
     def _keep_states(self, part: Items, start: int, threads: ThreadPoolExecutor) -> None:
         numbers = range(start, min(start + self.batch_size, len(part)))
@@ -153,6 +170,12 @@ def groups(keys: NDArray[np.uint64]) -> Iterator[tuple[int, Numbers]]:
     edges = np.flatnonzero(np.diff(keys[order])) + 1
     for where in np.split(order, edges) if len(keys) else ():
         yield int(keys[where[0]]), where
+
+
+def places_of(numbers: Numbers, offsets: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+    """The part of each number, and its number in that part; parts begin at their `offsets`."""
+    parts = np.searchsorted(offsets, numbers, "right") - 1
+    return parts.tolist(), (numbers - offsets[parts]).tolist()
 
 
 def texts_of(store: Store, items: Items) -> list[str]:

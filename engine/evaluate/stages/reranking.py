@@ -58,7 +58,7 @@ def open_reranking(
     """A second stage for a store whose images are in the folder `images`.
 
     `k_test` is a number or the name of a published shortlist. Scores are kept in `pair_file` (default: beside
-    the store, named after the reranker), image states in memory as far as a share of `limit` goes.
+    the store, named after the reranker), states in memory as far as a share of `limit` goes.
     `progress` is told of damage in the file, and of a store that cannot tell images apart. Raises
     `InputError` for what cannot be used.
     """

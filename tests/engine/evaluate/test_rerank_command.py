@@ -44,8 +44,13 @@ class Model:
     def image_states(self, images: Sequence[float]) -> list[NDArray[np.float32]]:
         return [np.full((1, 1), value, dtype=np.float32) for value in images]
 
-    def score_pairs(self, state: NDArray[np.float32], texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.array([-abs(float(state[0, 0]) - 10 * len(text)) for text in texts], dtype=np.float32)
+    def text_states(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        return [np.zeros((len(text), 1), dtype=np.float32) for text in texts]
+
+    def score_pairs(
+        self, state: NDArray[np.float32], words: Sequence[NDArray[np.float32]]
+    ) -> NDArray[np.float32]:
+        return np.array([-abs(float(state[0, 0]) - 10 * len(word)) for word in words], dtype=np.float32)
 
 
 def unit(rows: Any) -> NDArray[np.float32]:

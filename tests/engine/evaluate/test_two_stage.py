@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.ranking import Ranker
+from engine.evaluate.stages import pair_scores
 from engine.evaluate.stages.pair_scores import PairScores
 from engine.evaluate.stages.reranking import Reranking
 from engine.evaluate.ties import POLICIES, Standing, Top
@@ -40,14 +41,19 @@ def logit(image: float, text: str) -> np.float32:
 
 
 class FakeReranker:
-    """Remembers what it was asked; an image's state is its number."""
+    """Remembers what it was asked; an image's state is its number, a text's its bytes.
+
+    With `noise` a score also depends, in its last digits, on what the text's state was computed with, as in
+    a real model.
+    """
 
     spec, fingerprint, shortlist = "fake:reranker", "r" * 64, {"coco": 256}
 
-    def __init__(self, join: str = "add", fail_after: int = 10**9) -> None:
-        self.join, self.left = join, fail_after
+    def __init__(self, join: str = "add", fail_after: int = 10**9, noise: float = 0.0) -> None:
+        self.join, self.left, self.noise = join, fail_after, noise
         self.pairs: list[tuple[float, str]] = []
         self.states = 0
+        self.texts: list[str] = []
 
     def prepare_image(self, image: float) -> float:
         return image
@@ -56,13 +62,22 @@ class FakeReranker:
         self.states += len(images)
         return [np.full((2, 3), image, dtype=np.float32) for image in images]
 
-    def score_pairs(self, state: NDArray[np.float32], texts: Sequence[str]) -> NDArray[np.float32]:
+    def text_states(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        self.texts += texts
+        beside = content_key(" ".join(texts)) % 97 * self.noise
+        return [np.array([[byte, beside] for byte in text.encode()], dtype=np.float32) for text in texts]
+
+    def score_pairs(
+        self, state: NDArray[np.float32], words: Sequence[NDArray[np.float32]]
+    ) -> NDArray[np.float32]:
         self.left -= 1
         if self.left < 0:
             raise KeyboardInterrupt
         assert state.shape == (2, 3)
+        texts = [bytes(word[:, 0].astype(np.uint8)).decode() for word in words]
         self.pairs += [(float(state[0, 0]), text) for text in texts]
-        return np.array([logit(float(state[0, 0]), text) for text in texts], dtype=np.float32)
+        scores = [logit(float(state[0, 0]), text) for text in texts]
+        return np.array([score + word[0, 1] for score, word in zip(scores, words, strict=True)])
 
 
 @dataclass
@@ -347,17 +362,18 @@ def all_runs(world: Any, store: Any, on: Reranking) -> list[Any]:
     return tables
 
 
-def test_no_pair_is_scored_twice_and_no_image_state_computed_twice(world_parts: Any, tmp_path: Path) -> None:
+def test_no_pair_is_scored_twice_and_no_state_computed_twice(world_parts: Any, tmp_path: Path) -> None:
     world, reranker = plain_world(world_parts), FakeReranker()
     with reranked(world, tmp_path, reranker, 4, world_parts[2]) as on:
         first = all_runs(world, world_parts[2], on)
         assert len(set(reranker.pairs)) == len(reranker.pairs) == on.scores.scored
         assert reranker.states <= 7 + 7
+        assert len(reranker.texts) == 3 * 14  # of the originals and of two variants
         assert on.scores.reused == 0
     again = FakeReranker()
     with reranked(world, tmp_path, again, 4, world_parts[2]) as on:
         assert all_runs(world, world_parts[2], on) == first
-        assert (again.pairs, again.states, on.scores.scored) == ([], 0, 0)
+        assert (again.pairs, again.states, again.texts, on.scores.scored) == ([], 0, [], 0)
         assert on.scores.reused == len(reranker.pairs)
 
 
@@ -388,17 +404,49 @@ def test_with_a_variant_only_pairs_with_its_items_are_new(world_parts: Any, tmp_
         assert all(text.startswith("content") for _, text in new)
 
 
+def test_equal_texts_of_two_sets_are_each_computed_with_their_neighbours(
+    world_parts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the state of a text does not depend on which of them was asked for first."""
+    monkeypatch.setattr(pair_scores, "BATCHES_A_BLOCK", 2)
+    contents = {"one": ["a", "b", "c", "d", "e"], "two": ["e", "a"]}
+    parts: Any = [PartOfTexts(name, len(texts)) for name, texts in contents.items()]
+    everything = [text for texts in contents.values() for text in texts]
+    for asked in ([6, 0, 4], [0, 4, 6], [4], [5, 6]):
+        reranker = FakeReranker()
+        with reranked(plain_world(world_parts), tmp_path, reranker, 4, world_parts[2]) as on:
+            states = on.scores._text_states(parts, everything, np.array(asked))
+        assert [bytes(state[:, 0].astype(np.uint8)).decode() for state in states] == [
+            everything[number] for number in asked
+        ]
+        blocks = [("a", "b", "c", "d"), ("e",), ("e", "a")]  # 2 batches of 2 in each set
+        wanted = {block for number in asked for block in [blocks[(number > 3) + (number > 4)]]}
+        assert sorted(reranker.texts) == sorted(text for block in wanted for text in block)
+
+
+@dataclass
+class PartOfTexts:
+    """Stands for the items of a set."""
+
+    name: str
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+
 @pytest.mark.parametrize("calls", range(0, 30, 3))
 def test_a_run_that_was_stopped_anywhere_ends_with_the_same_bytes(
-    world_parts: Any, tmp_path: Path, calls: int
+    world_parts: Any, tmp_path: Path, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = plain_world(world_parts)
+    world, noise = plain_world(world_parts), 1e-5
     (tmp_path / "whole").mkdir()
     (tmp_path / "cut").mkdir()
-    with reranked(world, tmp_path / "whole", FakeReranker(), 4, world_parts[2]) as on:
+    monkeypatch.setattr(pair_scores, "BATCHES_A_BLOCK", 2)
+    with reranked(world, tmp_path / "whole", FakeReranker(noise=noise), 4, world_parts[2]) as on:
         whole = all_runs(world, world_parts[2], on)
     file = tmp_path / "cut" / "scores.pairs"
-    stopping = FakeReranker(fail_after=calls)
+    stopping = FakeReranker(fail_after=calls, noise=noise)
     with (
         contextlib.suppress(KeyboardInterrupt),
         reranked(world, tmp_path / "cut", stopping, 4, world_parts[2]) as on,
@@ -406,6 +454,6 @@ def test_a_run_that_was_stopped_anywhere_ends_with_the_same_bytes(
         all_runs(world, world_parts[2], on)
     assert stopping.left < 0
     file.write_bytes(file.read_bytes()[: max(0, file.stat().st_size - 7)])  # a write that was cut off
-    with reranked(world, tmp_path / "cut", FakeReranker(), 4, world_parts[2], limit=0) as on:
+    with reranked(world, tmp_path / "cut", FakeReranker(noise=noise), 4, world_parts[2], limit=0) as on:
         assert all_runs(world, world_parts[2], on) == whole
     assert file.read_bytes() == (tmp_path / "whole" / "scores.pairs").read_bytes()

@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import Tensor
 
 from engine.encoders.albef.model import load_albef
+from engine.encoders.bert import Bert
 from engine.encoders.registry import open_encoder
 from engine.encoders.scorer_registry import open_pair_scorer
 from engine.encoders.vse_infty.model import load_vse_infty
@@ -141,7 +143,8 @@ def test_a_matching_score_depends_on_its_pair_alone(
     encoder: Any = open_encoder(specs[name], device="cpu", batch_size=4)
     states = encoder.image_states(inputs_of(encoder, features))
 
-    scores = np.stack([encoder.score_pairs(state, TEXTS) for state in states])
+    words = encoder.text_states(TEXTS)
+    scores = np.stack([encoder.score_pairs(state, words) for state in states])
 
     assert encoder.join == join
     assert encoder.shortlist == {"coco": 256, "flickr30k": 128}
@@ -150,8 +153,30 @@ def test_a_matching_score_depends_on_its_pair_alone(
     assert np.ptp(scores) > 1e-3
     for i, state in enumerate(states):
         for t, text in enumerate(TEXTS):
-            np.testing.assert_allclose(encoder.score_pairs(state, [text])[0], scores[i, t], **CLOSE)
+            alone = encoder.score_pairs(state, encoder.text_states([text]))[0]
+            np.testing.assert_allclose(alone, scores[i, t], **CLOSE)
+    assert [len(state) for state in words] == [encoder.text_states([text])[0].shape[0] for text in TEXTS]
     assert encoder.score_pairs(states[0], []).shape == (0,)
+
+
+def test_what_albef_does_with_a_text_alone_is_done_once(
+    specs: dict[str, str], features: MakeFeatures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder: Any = open_encoder(specs["albef"], device="cpu", batch_size=4)
+    states, words = encoder.image_states(inputs_of(encoder, features)), encoder.text_states(TEXTS)
+    layers: list[tuple[int, int]] = []
+    run = Bert.run
+
+    def note(self: Bert, hidden: Tensor, mask: Tensor, first: int, stop: int, *image: Tensor) -> Tensor:
+        layers.append((first, stop))
+        return run(self, hidden, mask, first, stop, *image)
+
+    monkeypatch.setattr(Bert, "run", note)
+    for state in states:
+        encoder.score_pairs(state, words)
+    assert set(layers) == {(1, 3)}  # the two layers that look at the image, of three
+    encoder.text_states(TEXTS)
+    assert set(layers) == {(1, 3), (0, 1)}
 
 
 def test_images_are_squashed_and_normalised_as_clips(specs: dict[str, str]) -> None:
