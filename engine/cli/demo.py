@@ -137,11 +137,12 @@ def write_report(out: Path, progress: Progress) -> Path:
     from engine.evaluate.collection import collect_runs
     from engine.outputs.own import write_own
     from engine.report.html.page import Page
+    from engine.report.html.render import render
     from engine.report.html.sources import Sources
 
     found = collect_runs([out / "results"])
     with Sources.find(found, (), None) as sources:
-        data = Page.of(found, sources, progress=progress).render()
+        data = render(Page.of(found, sources, progress=progress))
     file = out / REPORT
     write_own(file, lambda temporary: temporary.write_bytes(data))
     return file

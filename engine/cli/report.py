@@ -75,6 +75,7 @@ def command(
     from engine.report.console import ConsoleProgress
     from engine.report.html.benchmark import read_benchmark
     from engine.report.html.page import Page
+    from engine.report.html.render import render
     from engine.report.html.sources import Sources
 
     progress = ConsoleProgress()
@@ -96,4 +97,4 @@ def command(
         progress.note(f"missing: {line}")
     if len(page.missing) > MISSING_SHOWN:
         progress.note(f"missing: {len(page.missing) - MISSING_SHOWN} more, listed in the report")
-    write_file(place, page.render())
+    write_file(place, render(page))

@@ -1,53 +1,40 @@
-"""The page: everything that results folders hold, put together and rendered into one file of HTML."""
+"""The page: everything that results folders hold, put together for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib import resources
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from engine.errors import InputError
 from engine.evaluate import metrics
 from engine.evaluate.attribution import Tally
 from engine.evaluate.changes import DIMENSIONS
-from engine.evaluate.collection import FoundRun, corpus_label, seedless
-from engine.evaluate.results import DIRECTIONS
+from engine.evaluate.collection import FoundRun
 from engine.progress import Advance, Progress, Silent
 from engine.report.attribution import VariantAttribution, attribute, by_variant, order
 from engine.report.entries import Entry, entries_of
 from engine.report.html.benchmark import Benchmark
 from engine.report.html.controls import Controls, is_control
-from engine.report.html.failures import Failure, Failures, Item, find_failures
+from engine.report.html.failures import Failures, find_failures
 from engine.report.html.figures import (
     Change,
     Figure,
     Value,
     before_of,
-    change_of,
     figures_of,
     least_crowded,
     ordered_checkpoints,
     ordered_variants,
     value_of,
 )
-from engine.report.html.inline import content_policy, packed, plotting_library, script_data
+from engine.report.html.headlines import Headline, headline, verdict
 from engine.report.html.sources import NO_STORE, Sources
 from engine.report.html.thumbnails import Thumbnails, make_thumbnails
-from engine.report.table import ASKS, NO_VARIANT
-from engine.version import VERSION
 
-TEMPLATES = "engine.report.html"
-CARDS = 12  # headlines shown at once
 DEFAULT_WORST = 8
 NAMES_SHOWN = 10  # labels of an attribution table
 LEAST_TRIALS = 5  # of a label that is attributed
-LEAST_RIGHT = 30  # queries right without the attack, below which the page has no headline of what it takes
-MARGIN_DIGITS = 4
-TEXT_SHOWN = 600  # characters of a caption
-NOTHING = "\u2013"  # a dash stands for no value
 
 COLUMNS: Mapping[str, str] = {
     metrics.RECALL[1]: "R@1 after",
@@ -77,32 +64,6 @@ class Row:
     entry: Entry
     before: Value | None
     cells: Mapping[str, Value | None]
-
-
-@dataclass(frozen=True)
-class Blow:
-    """One direction of a headline: R@1 without a variant, and the variant with the highest drop rate.
-
-    `caveats` are sentences on what the numbers do not show.
-    """
-
-    direction: str
-    asks: str
-    clean: Value | None
-    variant: str | None
-    after: Value | None
-    drop: Value | None
-    fooled: Value | None
-    caveats: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Headline:
-    """A checkpoint and its worst."""
-
-    checkpoint: str
-    spec: str
-    blows: tuple[Blow, ...]
 
 
 @dataclass(frozen=True)
@@ -156,39 +117,6 @@ class Page:
             worst=worst,
         )
 
-    def render(self) -> bytes:
-        """The file: UTF-8, the same bytes for the same page."""
-        script = template_text("report.js")
-        environment = Environment(
-            loader=PackageLoader(TEMPLATES),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        environment.filters |= {
-            "number": number,
-            "short": short_spec,
-            "interval": interval,
-            "mib": mib,
-            "milliseconds": milliseconds,
-        }
-        text = environment.get_template("report.html").render(
-            page=self,
-            controls=self.controls,
-            policy=content_policy((script, plotting_library())),
-            style=environment.get_template("report.css").render(),
-            script=script,
-            plotting_library=packed(plotting_library()),
-            data=script_data(self.data()),
-            columns=self.columns,
-            no_variant=NO_VARIANT,
-            cards=CARDS,
-            version=VERSION,
-            corpus=corpus_label(self.found[0].provenance),
-        )
-        return f"{text}\n".encode()
-
     @property
     def checkpoints(self) -> tuple[str, ...]:
         """The names of the checkpoints in natural order."""
@@ -237,23 +165,13 @@ class Page:
 
     @property
     def verdict(self) -> Change | None:
-        """The attack that takes most of R@1 from the last checkpoint.
-
-        None where nothing is taken, and where too few queries were right without an attack to say.
-        """
-        attacks = self.verdict_attacks
-        return change_of(attacks[0], least_crowded(self.entries)) if attacks else None
+        """The attack that takes most of R@1 from the last checkpoint."""
+        return verdict(self.checkpoints[-1], self.entries)[0]
 
     @property
     def verdict_caveats(self) -> tuple[str, ...]:
         """Sentences on what the verdict does not show."""
-        return tuple(caveats(self.verdict_attacks))
-
-    @property
-    def verdict_attacks(self) -> list[Entry]:
-        """The attacks that take from the last checkpoint and had enough to take, the worst first."""
-        last = [one for one in least_crowded(self.entries) if one.checkpoint == self.checkpoints[-1]]
-        return [one for one in worst_first(last) if drop_of(one) > 0 and right_before(one) >= LEAST_RIGHT]
+        return verdict(self.checkpoints[-1], self.entries)[1]
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -331,53 +249,6 @@ class Page:
             for one in self.attributions
         )
 
-    def data(self) -> Mapping[str, Any]:
-        """What the script needs."""
-        images = {image: number for number, image in enumerate(self.thumbnails.uris)}
-        reasons = {reason: number for number, reason in enumerate(self.thumbnails.reasons)}
-
-        def item(one: Item | None) -> Mapping[str, Any] | None:
-            if one is None:
-                return None
-            shown: dict[str, Any] = {"id": one.id}
-            if one.text is not None:
-                shown["text"] = cut(one.text)
-            if one.image in images:
-                shown["image"] = images[one.image]
-            elif one.image is not None:
-                shown["missing"] = reasons[self.thumbnails.missing[one.image]]
-            return shown
-
-        def failure(one: Failure) -> Mapping[str, Any]:
-            return {
-                "checkpoint": self.checkpoints.index(one.checkpoint),
-                "variant": self.variants.index(seedless(one.variant) or ""),
-                "name": one.variant,
-                "direction": one.direction,
-                "distractors": one.distractors,
-                "place": one.place,
-                "margin": None if one.margin is None else round(one.margin, MARGIN_DIGITS),
-                "rank": one.rank,
-                "before": one.base_rank,
-                "kind": one.kind,
-                "asked": item(one.asked),
-                "original": item(one.original),
-                "truth": item(one.truth),
-                "winner": item(one.winner),
-                "words": one.words,
-            }
-
-        return {
-            "checkpoints": self.checkpoints,
-            "names": [self.names[name] for name in self.checkpoints],
-            "variants": self.variants,
-            "figures": [asdict(one) for one in self.figures if not one.missing],
-            "failures": [failure(one) for one in self.failures.shown],
-            "thumbnails": list(self.thumbnails.uris.values()),
-            "reasons": list(reasons),
-            "benchmarks": [one.model_dump(mode="json") for one in self.benchmarks],
-        }
-
 
 def attribute_all(
     found: Sequence[FoundRun], sources: Sources, advance: Advance
@@ -396,79 +267,6 @@ def attribute_all(
                 missing.append(f"What fools under {variant}, {direction}: {error}")
         advance(1)
     return tuple(parts), missing
-
-
-def headline(checkpoint: str, entries: Sequence[Entry]) -> Headline:
-    """What hurts a checkpoint most."""
-    own = [one for one in least_crowded(entries) if one.checkpoint == checkpoint]
-    blows = [blow(direction, own) for direction in DIRECTIONS if any(e.direction == direction for e in own)]
-    spec = next(one.spec for one in entries if one.checkpoint == checkpoint)
-    return Headline(checkpoint, spec, tuple(blows))
-
-
-def blow(direction: Any, own: Sequence[Entry]) -> Blow:
-    """The worst of a direction: by drop rate, the first of equals."""
-    there = [one for one in own if one.direction == direction]
-    attacked = worst_first(there)
-    clean = next((value_of(one, metrics.RECALL[1]) for one in there if one.variant is None), None)
-    if not attacked:
-        return Blow(direction, ASKS[direction], clean, None, None, None, None)
-    worst = attacked[0]
-    change = change_of(worst, own)
-    clean = clean if clean is not None else change.before
-    return Blow(
-        direction,
-        ASKS[direction],
-        clean,
-        worst.variant,
-        change.after,
-        change.drop,
-        change.fooled,
-        tuple(caveats(attacked)),
-    )
-
-
-def worst_first(entries: Sequence[Entry]) -> list[Entry]:
-    """Those with an attack, the highest drop rate first; equal ones keep their order."""
-    attacks = (one for one in entries if one.variant is not None and not is_control(one.variant))
-    return sorted(attacks, key=drop_of, reverse=True)
-
-
-def caveats(attacked: Sequence[Entry]) -> Iterator[str]:
-    """What the worst drop rate (the first) does not show: few queries to lose, others as bad."""
-    if not attacked:
-        return
-    worst, *others = attacked
-    right = right_before(worst)
-    if right < LEAST_RIGHT:
-        yield f"Right without it: {right:,.0f} of {worst.queries:,} queries, too few to say."
-    rivals = [one for one in others if overlap(one, worst)]
-    if rivals:
-        first = rivals[0]
-        name = first.variant if first.direction == worst.direction else f"{first.direction} {first.variant}"
-        more = f" and {len(rivals) - 1:,} more" if len(rivals) > 1 else ""
-        yield f"Not told apart from {name}{more}: the intervals of the drop rates overlap."
-
-
-def overlap(one: Entry, other: Entry) -> bool:
-    """Whether the intervals of the drop rates do; no where one has none."""
-    first, second = (value_of(each, metrics.DROP_RATE) for each in (one, other))
-    if first is None or second is None:
-        return False
-    (_, low, high), (_, other_low, other_high) = first, second
-    if low is None or high is None or other_low is None or other_high is None:
-        return False
-    return low <= other_high and other_low <= high
-
-
-def right_before(entry: Entry) -> float:
-    """How many of its queries were right without the variant."""
-    return entry.base.get(metrics.RECALL[1], 0.0) / 100 * entry.queries
-
-
-def drop_of(entry: Entry) -> float:
-    """The drop rate; 0 where there is nothing to lose."""
-    return entry.values.get(metrics.DROP_RATE) or 0.0
 
 
 def dimension(name: str, tallies: Sequence[Tally]) -> Mapping[str, Any]:
@@ -492,38 +290,8 @@ def origin_of(checkpoint: str, found: Sequence[FoundRun]) -> Mapping[str, str]:
     }
 
 
-def template_text(name: str) -> str:
-    """A template as it is."""
-    return (resources.files(TEMPLATES) / "templates" / name).read_text(encoding="utf-8")
-
-
-def cut(text: str) -> str:
-    """The text, or its beginning where it is longer than any caption."""
-    return text if len(text) <= TEXT_SHOWN else f"{text[:TEXT_SHOWN]}\u2026"
-
-
 def short_spec(spec: str) -> str:
     """An encoder's spec without the folders of its path."""
     family, colon, path = spec.rpartition(":")
     folders, _, name = path.rpartition("/")
     return f"{family}{colon}\u2026/{name}" if colon and "/" in folders else spec
-
-
-def number(value: float | None, digits: int = 1) -> str:
-    """The number with so many digits after its point, a dash for none."""
-    return NOTHING if value is None else f"{value:,.{digits}f}"
-
-
-def interval(value: Value | None) -> str:
-    """``[59.2, 62.7]``; nothing where there is none."""
-    return "" if value is None or value[1] is None else f"[{value[1]:.1f}, {value[2]:.1f}]"
-
-
-def mib(value: int | None) -> str:
-    """Bytes as MiB."""
-    return NOTHING if value is None else f"{value / 2**20:,.0f}"
-
-
-def milliseconds(value: float | None) -> str:
-    """Seconds as milliseconds."""
-    return NOTHING if value is None else f"{1e3 * value:,.2f}"

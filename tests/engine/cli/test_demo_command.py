@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -39,7 +38,8 @@ def test_a_report_is_not_written_through_a_link(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "thesis.html").write_text("precious")
     (tmp_path / "report.html").symlink_to("thesis.html")
     monkeypatch.setattr(collection, "collect_runs", lambda paths: ())
-    monkeypatch.setattr(Page, "of", lambda *found, **options: SimpleNamespace(render=lambda: b"page"))
+    monkeypatch.setattr(Page, "of", lambda *found, **options: None)
+    monkeypatch.setattr("engine.report.html.render.render", lambda page: b"page")
     with pytest.raises(InputError, match=r"report.html: is a link where itrstress writes"):
         write_report(tmp_path, Silent())
     assert (tmp_path / "thesis.html").read_text() == "precious"

@@ -20,7 +20,7 @@ from engine.report.html.figures import (
     value_of,
     words_figure,
 )
-from engine.report.html.page import caveats, worst_first
+from engine.report.html.headlines import caveats, worst_first
 
 
 def entry(checkpoint: str, variant: str | None, recall: float, **more: Any) -> Entry:
