@@ -99,7 +99,7 @@ def multiply_on_host(rows: Rows, precision: str) -> Search:
 
     import torch
 
-    from indexes.host_scan import TILE_BYTES, TILE_QUERIES, cut
+    from indexes.host_scan import TILE_BYTES, TILE_QUERIES, cut, query_shares
     from indexes.prepared import PRECISIONS
     from indexes.workers import run_tasks, thread_count
 
@@ -115,8 +115,8 @@ def multiply_on_host(rows: Rows, precision: str) -> Search:
 
     def multiply(queries: Rows) -> None:
         left = torch.from_numpy(queries).to(dtype)
-        size = min(TILE_QUERIES, -(-len(left) // thread_count()))
-        run_tasks([partial(task, left[part]) for part in cut(len(left), size)], thread_count())
+        parts = query_shares(len(left), thread_count())
+        run_tasks([partial(task, left[part]) for part in parts], thread_count())
 
     return multiply
 

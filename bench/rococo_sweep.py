@@ -68,7 +68,7 @@ def ours(direction: Direction) -> None:
     thresholds = exact_scores(direction.queries, direction.originals[direction.positives])
     for rows in (direction.originals, *direction.variants):
         backend = open_backend("auto", Shard("rows", "original", ArrayRows(rows)))
-        search_shard(backend, direction.queries, thresholds, K)
+        search_shard(backend, direction.queries, thresholds)
 
 
 def naive(direction: Direction) -> None:

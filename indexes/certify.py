@@ -8,7 +8,8 @@ answers, in one look at every entry:
   below E less the bound scores below E, and E only grows: it cannot belong to the answer, not even by a tie.
   Every other row is scored exactly at once and offered to the heap of the k best.
 - `counts`: rows whose approximate score is further from the threshold than the bound are counted as they
-  are; the rest are scored exactly.
+  are; of the rest, those whose float32 product is further from it than that product's bound; what remains
+  is scored exactly.
 
 So an answer never depends on the first pass, only its cost does: every row is scored exactly at most once a
 query, which is also the worst case (all rows tie), and memory does not depend on how many rows tie.
@@ -42,11 +43,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.kernels import HALVES, UNFILLED, count, improve, push_all, sort_heaps
-from indexes.protocol import Counts, Shard, TopK
+from indexes.kernels import HALVES, UNFILLED, UNIT_FLOAT32, count, improve, lead, push_all, sort_heaps
+from indexes.protocol import Counts, Shard, Survey, TopK
 from indexes.validate import as_stored, read_rows, row_norms
 
-UNIT_FLOAT32 = 2.0**-24
 BLOCK_SCORES = 1 << 24  # approximate scores held at once: 64 MiB of float32
 
 
@@ -155,6 +155,24 @@ def add_counts(
     check_excess(count(tile, bounds, offsets, queries, rows, HALVES, thresholds, counts.above, counts.tied))
 
 
+def add_survey(
+    found: Survey,
+    tile: NDArray[Any],
+    bounds: NDArray[np.float64],
+    offsets: NDArray[np.float64],
+    queries: NDArray[Any],
+    rows: NDArray[Any],
+    thresholds: NDArray[np.float32],
+    first: int,
+) -> None:
+    """Add a tile of later rows to `found`; see `indexes.kernels`, `count` and `lead`. Raises
+    `ProposerError`."""
+    known = (tile, bounds, offsets, queries, rows)
+    add_counts(found.counts, *known, thresholds)
+    best = found.leaders
+    check_excess(lead(*known, HALVES, first, best.scores, best.rows, best.tied))
+
+
 @dataclass(frozen=True)
 class BlockScan:
     """Exact search that reads a shard once a call, block by block, with a proposer in float32.
@@ -187,6 +205,14 @@ class BlockScan:
             limits = np.ascontiguousarray(thresholds[part])
             add_counts(found, tile, bounds, np.zeros(len(asked)), asked, as_stored(rows), limits)
         return counts
+
+    def survey(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Survey:
+        """Those counts and the best row of validated queries [n, d]."""
+        found = Survey.nothing(len(queries))
+        for part, first, rows, tile, bounds in self._tiles(queries):
+            known = as_stored(queries[part]), as_stored(rows), np.ascontiguousarray(thresholds[part])
+            add_survey(found.part(part), tile, bounds, np.zeros(len(tile)), *known, first)
+        return found
 
     def _tiles(
         self, queries: NDArray[np.float32]

@@ -35,7 +35,7 @@ from indexes.device_tiles import (
 )
 from indexes.host_scan import cut
 from indexes.prepared import Precision
-from indexes.protocol import Counts, TopK
+from indexes.protocol import Counts, Leaders, Survey, TopK
 
 TILE_SCORES = 1 << 26  # 256 MiB of float32
 TILE_QUERIES = 4096
@@ -65,20 +65,6 @@ class TileSize:
                 if not self._said:
                     LOG.warning("%s is out of memory: searching in smaller tiles", self._device)
                 self._scores, self._said = self._scores // 2, True
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a block is to some queries; arrays [n].
-
-    Its rows above and tied with the thresholds; its best score, the lowest row that has it, and how many do.
-    """
-
-    above: NDArray[np.int64]
-    tied: NDArray[np.int64]
-    scores: NDArray[np.float32]
-    rows: NDArray[np.int64]
-    leading: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -125,10 +111,25 @@ class DeviceScan:
                 found[:, held] = torch.cat(totals, dim=1).cpu().numpy()
         return Counts(found[0], found[1])
 
+    def survey(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Survey:
+        """Those counts and the best row of validated queries [n, d]."""
+        found = Survey.nothing(len(queries))
+        for held in cut(len(queries), QUERIES_HELD):
+            asked = self.ask(queries[held])
+            for block in self.blocks():
+                self.see(asked, block, thresholds[held], found.part(held))
+        return found
+
     def see(
-        self, asked: tuple[DeviceQueries, ...], block: DeviceRows, thresholds: NDArray[np.float32]
-    ) -> Seen:
-        """What a block is to queries that `ask` placed, thresholds float32 [n]."""
+        self,
+        asked: tuple[DeviceQueries, ...],
+        block: DeviceRows,
+        thresholds: NDArray[np.float32],
+        found: Survey,
+    ) -> None:
+        """Add a block of later rows to `found`, for queries that `ask` placed, thresholds float32 [n]."""
+        if not asked:
+            return
         with self.turn() as tiles:
             limits = self._limits(asked, thresholds)
             parts = [
@@ -137,7 +138,8 @@ class DeviceScan:
             ]
         above, tied, keys, leading = (torch.cat(values).cpu() for values in zip(*parts, strict=True))
         rows = ROW_MASK - (keys.numpy() & ROW_MASK)
-        return Seen(above.numpy(), tied.numpy(), scores_of(keys).numpy(), rows, leading.numpy())
+        leaders = Leaders(scores_of(keys).numpy(), rows, leading.numpy())
+        found.add(Survey(Counts(above.numpy(), tied.numpy()), leaders))
 
     def ask(self, queries: NDArray[np.float32]) -> tuple[DeviceQueries, ...]:
         """Validated queries [n, d] on the device, `TILE_QUERIES` at a time."""

@@ -19,8 +19,8 @@ from indexes.device_tiles import DeviceQueries, DeviceRows, as_tensor
 from indexes.low_precision_stream import LowPrecisionStream
 from indexes.prefetch import Prefetch, Span
 from indexes.prepared import PreparedRows
-from indexes.protocol import Counts, TopK
-from indexes.streaming import Leaders, spans
+from indexes.protocol import Counts, Survey, TopK
+from indexes.streaming import spans
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,10 @@ class DeviceStream:
         """Rows above and tied with the thresholds [n] of validated queries [n, d]."""
         return self.scan.counts(queries, thresholds)
 
+    def survey(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Survey:
+        """Those counts and the best row of validated queries [n, d]."""
+        return self.scan.survey(queries, thresholds)
+
     def ask(self, queries: NDArray[np.float32]) -> tuple[DeviceQueries, ...]:
         """The queries, on the device."""
         return self.scan.ask(queries)
@@ -58,17 +62,11 @@ class DeviceStream:
         block: DeviceRows,
         first: int,
         thresholds: NDArray[np.float32],
-        counts: Counts,
-        best: Leaders,
+        found: Survey,
     ) -> None:
-        """Take a block into counts and leaders, in place."""
+        """Take a block into what was found before it, in place."""
         assert block.prepared.first == first
-        if not asked:
-            return
-        seen = self.scan.see(asked, block, thresholds)
-        counts.above[:] += seen.above
-        counts.tied[:] += seen.tied
-        best.offer(seen.scores, seen.rows, seen.leading)
+        self.scan.see(asked, block, thresholds, found)
 
     def _blocks(self) -> Iterator[DeviceRows]:
         with self.prefetch(spans(self.host.shard.rows, self.block_rows)) as blocks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, reduce
 from operator import add
 from typing import Protocol, TypeVar
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from indexes.certify import TF32_FORCED, tf32_is_forced
 from indexes.gallery import merge_topk
-from indexes.protocol import Counts, TopK
+from indexes.protocol import Counts, Survey, TopK
 
 CPU = torch.device("cpu")
 SHARE_ROWS = 1 << 16  # fewer rows on a GPU would not keep it busy
@@ -71,6 +71,9 @@ class Scan(Protocol):
     def counts(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Counts:
         """Rows above and tied with the thresholds of validated queries."""
 
+    def survey(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Survey:
+        """Those counts and the best row of validated queries."""
+
 
 @dataclass(frozen=True)
 class Share:
@@ -97,6 +100,15 @@ class SharedScan:
     def counts(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Counts:
         """Rows above and tied with the thresholds of validated queries."""
         return reduce(add, self._ask_all(lambda share: share.scan.counts(queries, thresholds)))
+
+    def survey(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Survey:
+        """Those counts and the best row of validated queries."""
+        found = Survey.nothing(len(queries))
+        answers = self._ask_all(lambda share: share.scan.survey(queries, thresholds))
+        for share, later in zip(self.shares, answers, strict=True):
+            leaders = replace(later.leaders, rows=later.leaders.rows + share.first)
+            found.add(replace(later, leaders=leaders))
+        return found
 
     def _ask_all(self, ask: Callable[[Share], Result]) -> list[Result]:
         # not `indexes.workers`: its threads may be what a share's own search waits for

@@ -43,7 +43,7 @@ from indexes.certify import (
 from indexes.errors import SearchInputError
 from indexes.kernels import HALVES, improve_from_lists
 from indexes.numpy_backend import NumpyProposer
-from indexes.protocol import Counts, Shard, TopK
+from indexes.protocol import Counts, Shard, Survey, TopK
 from indexes.sources import ArrayRows
 from indexes.validate import (
     as_stored,
@@ -167,6 +167,11 @@ class FaissBackend:
         """Rows above and tied with the thresholds; raises `indexes.errors.SearchInputError`."""
         valid = check_queries(queries, self.shard.dim)
         return self.scan.counts(valid, check_thresholds(thresholds, len(valid)))
+
+    def survey(self, queries: NDArray[Any], thresholds: NDArray[np.float32]) -> Survey:
+        """Those counts and the best row; raises `indexes.errors.SearchInputError`."""
+        valid = check_queries(queries, self.shard.dim)
+        return self.scan.survey(valid, check_thresholds(thresholds, len(valid)))
 
     def _list_bounds(self, queries: NDArray[np.float32]) -> NDArray[np.float64]:
         """float64 [n]: how far a listed score can be from the exact one."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.certify import BlockScan, add_counts
+from indexes.certify import BlockScan, add_survey
 from indexes.memory import BlockPlan
 from indexes.numpy_backend import NumpyProposer
 from indexes.prefetch import Prefetch, Span
-from indexes.protocol import Counts, Shard
-from indexes.streaming import LARGEST_NORM, Leaders, spans
+from indexes.protocol import Shard, Survey
+from indexes.streaming import LARGEST_NORM, spans
 from indexes.validate import as_stored, read_rows
 
 
@@ -43,18 +43,14 @@ class Float32Stream(BlockScan):
         block: NDArray[np.float32],
         first: int,
         thresholds: NDArray[np.float32],
-        counts: Counts,
-        best: Leaders,
+        found: Survey,
     ) -> None:
-        """Take a block into counts and leaders, in place."""
+        """Take a block into what was found before it, in place."""
         queries, bounds = asked
         for part in self._query_blocks(len(queries)):
             tile = self.proposer.propose(queries[part], block)
-            known = as_stored(queries[part]), as_stored(block)
-            limits = bounds[part], np.zeros(len(tile))
-            found = Counts(counts.above[part], counts.tied[part])
-            add_counts(found, tile, *limits, *known, thresholds[part])
-            best.part(part).take_in(tile, *limits, *known, first)
+            known = as_stored(queries[part]), as_stored(block), thresholds[part]
+            add_survey(found.part(part), tile, bounds[part], np.zeros(len(tile)), *known, first)
 
 
 def open_stream(shard: Shard, plan: BlockPlan, precision: str) -> Float32Stream:

@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from indexes.certify import Best, add_counts, improve_best, no_counts
+from indexes.certify import Best, add_counts, add_survey, improve_best, no_counts
 from indexes.few_queries import FEW_BYTES, few_products, fits_few
 from indexes.prepared import Precision, PreparedQueries, PreparedRows, bound, prepare_queries
-from indexes.protocol import Counts, TopK
+from indexes.protocol import Counts, Survey, TopK
 from indexes.workers import run_tasks, thread_count
 
-TILE_QUERIES = 256
-TILE_BYTES = 1 << 20
+TILE_QUERIES = 512  # a library lays out a tile's rows anew in every product: more queries share that
+TILE_BYTES = 2 << 20
 LEAST_COLUMNS = 1024
 QUERIES_A_THREAD = 64  # with fewer, a product of a task's queries would not keep its core busy
 
@@ -34,7 +34,7 @@ class HostScan:
     """Exact search in prepared blocks of rows; any number of threads may use one at once.
 
     `blocks` gives the blocks of the shard in order, in each call anew: the same ones where they stay in
-    memory, or prepared as they are read. A call holds about 1 MiB of scores a thread, and its answer.
+    memory, or prepared as they are read. A call holds about 2 MiB of scores a thread, and its answer.
     """
 
     precision: Precision
@@ -46,7 +46,7 @@ class HostScan:
         asked = prepare_queries(queries, self.precision)
         for rows in self.blocks():
             parts, spans = shares(len(queries), len(rows), thread_count())
-            work = Work(self.precision, asked, rows, bound(asked, rows, self.precision), asked.offsets(rows))
+            work = Work.of(self.precision, asked, rows)
             tasks = [
                 partial(work.improve, part, span, best.part(part) if len(spans) == 1 else None, k)
                 for part in parts
@@ -65,7 +65,7 @@ class HostScan:
         limits = np.ascontiguousarray(thresholds)
         for rows in self.blocks():
             parts, spans = shares(len(queries), len(rows), thread_count())
-            work = Work(self.precision, asked, rows, bound(asked, rows, self.precision), asked.offsets(rows))
+            work = Work.of(self.precision, asked, rows)
             tasks = [partial(work.count, part, span, limits[part]) for part in parts for span in spans]
             for number, found in enumerate(run_tasks(tasks, thread_count())):
                 part = parts[number // len(spans)]
@@ -73,13 +73,35 @@ class HostScan:
                 counts.tied[part] += found.tied
         return counts
 
+    def survey(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Survey:
+        """Those counts and the best row of validated queries [n, d]."""
+        found = Survey.nothing(len(queries))
+        asked = prepare_queries(queries, self.precision)
+        limits = np.ascontiguousarray(thresholds)
+        for rows in self.blocks():
+            survey_block(Work.of(self.precision, asked, rows), limits, found)
+        return found
+
+
+def survey_block(work: Work, thresholds: NDArray[np.float32], found: Survey) -> None:
+    """Add a block of later rows to `found`; thresholds [n] in one piece."""
+    parts, spans = shares(len(thresholds), len(work.rows), thread_count())
+    tasks = [partial(work.survey, part, span, thresholds[part]) for part in parts for span in spans]
+    for number, later in enumerate(run_tasks(tasks, thread_count())):
+        found.part(parts[number // len(spans)]).add(later)
+
 
 def shares(queries: int, rows: int, threads: int) -> tuple[list[slice], list[slice]]:
     """Slices of the queries and of the rows; a task for every pair of them."""
-    few = queries < QUERIES_A_THREAD * threads
-    size = queries if few else -(-queries // threads)
-    parts = cut(queries, min(size, TILE_QUERIES))
-    return parts, cut(rows, max(-(-rows // threads), LEAST_COLUMNS) if few else rows)
+    if queries < QUERIES_A_THREAD * threads:
+        return cut(queries, TILE_QUERIES), cut(rows, max(-(-rows // threads), LEAST_COLUMNS))
+    return query_shares(queries, threads), [slice(0, rows)]
+
+
+def query_shares(queries: int, threads: int) -> list[slice]:
+    """Slices of the queries, equally long and as many for each thread, for tiles of all rows."""
+    rounds = -(-queries // (TILE_QUERIES * threads))
+    return cut(queries, -(-queries // (rounds * threads)))
 
 
 def cut(count: int, size: int) -> list[slice]:
@@ -97,6 +119,11 @@ class Work:
     bounds: NDArray[np.float64]
     offsets: NDArray[np.float64]
 
+    @classmethod
+    def of(cls, precision: Precision, queries: PreparedQueries, rows: PreparedRows) -> Work:
+        """With the bounds and offsets that they have."""
+        return cls(precision, queries, rows, bound(queries, rows, precision), queries.offsets(rows))
+
     def improve(self, part: slice, span: slice, best: Best | None, k: int) -> Best:
         """The best of some rows for some queries, in `best` or, without one, in a new one."""
         found = Best.start(part.stop - part.start, k) if best is None else best
@@ -113,6 +140,15 @@ class Work:
         for columns, tile in self.tiles(part, span):
             add_counts(counts, tile, *scored, self.rows.stored[columns], thresholds)
         return counts
+
+    def survey(self, part: slice, span: slice, thresholds: NDArray[np.float32]) -> Survey:
+        """What some rows are to some queries."""
+        found = Survey.nothing(part.stop - part.start)
+        scored = (self.bounds[part], self.offsets[part], self.queries.stored[part])
+        for columns, tile in self.tiles(part, span):
+            first = self.rows.first + columns.start
+            add_survey(found, tile, *scored, self.rows.stored[columns], thresholds, first)
+        return found
 
     def tiles(self, part: slice, span: slice) -> Iterator[tuple[slice, NDArray[np.generic]]]:
         """(columns, approximate scores less the offset) of a task; each is used before the next is made."""

@@ -25,12 +25,14 @@ import numba
 import numpy as np
 from numba.extending import overload
 
-GROUP = 128  # columns that one vectorised comparison decides on
+GROUP = 128  # columns that one vectorised comparison decides on; a power of two
+LEAST_GROUPS = 128  # that columns are dealt into to find what k of them reach
 GROUPS_PER_WANTED = 4
 UNFILLED = np.int64(np.iinfo(np.int64).max)
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)  # float16 bits -> value
 SCALE = 2.0**62
 UNSCALE = np.float32(2.0**-62)
+UNIT_FLOAT32 = 2.0**-24
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
@@ -88,6 +90,25 @@ def _exact(scaled: Any, row: Any) -> Any:
     for i in range(len(row)):
         total += np.int64(np.rint(scaled[i] * np.float64(row[i])))
     return np.float32(total) * UNSCALE
+
+
+def _sum_of_products(query: Any, row: Any) -> Any:
+    total = np.float32(0)
+    for i in range(len(row)):
+        total += query[i] * row[i]
+    return total
+
+
+# summed in any order, multiplied and added in one step: without that no vector could be used
+_product = compiled(_sum_of_products, fastmath={"reassoc", "contract", "nsz"})
+
+
+@compiled
+def _product_bound(dim: Any) -> Any:
+    """How far `_product` of a valid query and row (norms within 0.001 of 1) can be from their exact score:
+    the bound of `indexes.certify` in float64, |q||x| being at most 1.003."""
+    growth = dim * UNIT_FLOAT32 / (1 - dim * UNIT_FLOAT32) if dim * UNIT_FLOAT32 < 1 else np.inf
+    return (1.003 * (growth + UNIT_FLOAT32) + dim * (2.0**-62 + 2.0**-122)) * (1 + 2.0**-20)
 
 
 @compiled
@@ -255,26 +276,6 @@ def _limit_of_type(tile: Any, value: Any, up: Any, single: Any, bits: Any) -> An
     return as_bfloat16
 
 
-def _reaches(entry: Any, limit: Any) -> Any:
-    """entry >= limit; true for NaN, which is then found out when the row is scored exactly."""
-    raise NotImplementedError("compiled code only")
-
-
-@by_type(_reaches)
-def _reaches_of_type(entry: Any, limit: Any) -> Any:
-    if isinstance(entry, numba.types.Float):
-
-        def float32_reaches(entry: Any, limit: Any) -> Any:
-            return not (entry < limit)
-
-        return float32_reaches
-
-    def bfloat16_reaches(entry: Any, limit: Any) -> Any:
-        return np.int16(entry ^ ((entry >> 15) & 0x7FFF)) >= limit
-
-    return bfloat16_reaches
-
-
 def _rank(entry: Any) -> Any:
     """The entry as something that `>` orders."""
     raise NotImplementedError("compiled code only")
@@ -293,6 +294,120 @@ def _rank_of_type(entry: Any) -> Any:
         return np.int16(entry ^ ((entry >> 15) & 0x7FFF))
 
     return integer
+
+
+def _candidate(entry: Any, low: Any, high: Any) -> Any:
+    """low <= entry, and entry <= high unless `high` is None; true for NaN in float32, which is then found out
+    when the row is scored."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_candidate)
+def _candidate_of_type(entry: Any, low: Any, high: Any) -> Any:
+    if isinstance(high, numba.types.NoneType):
+
+        def reaches(entry: Any, low: Any, high: Any) -> Any:
+            return not (_rank(entry) < low)
+
+        return reaches
+
+    def between(entry: Any, low: Any, high: Any) -> Any:
+        return not (_rank(entry) < low or _rank(entry) > high)
+
+    return between
+
+
+@compiled
+def _first_group_by_rank(line: Any, start: Any, low: Any, high: Any) -> Any:
+    while start < len(line):
+        found = False
+        for j in range(np.uint64(start), np.uint64(min(start + GROUP, len(line)))):
+            found |= _candidate(line[j], low, high)
+        if found:
+            return start
+        start += GROUP
+    return len(line)
+
+
+def _first_group(line: Any, start: Any, low: Any, high: Any) -> Any:
+    """Where the first group of columns that holds a candidate begins, from the group that begins at `start`;
+    the length of the line if none does.
+
+    Indices are unsigned, or numba would ask of each whether it counts from the end.
+    """
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_first_group)
+def _first_group_of_type(line: Any, start: Any, low: Any, high: Any) -> Any:
+    def as_ranked(line: Any, start: Any, low: Any, high: Any) -> Any:
+        return _first_group_by_rank(line, start, low, high)
+
+    # positive bfloat16 are ordered as they are, negative ones lie below them: most limits need no rank
+    def reaches(line: Any, start: Any, low: Any, high: Any) -> Any:
+        if low <= 0:
+            return _first_group_by_rank(line, start, low, high)
+        while start < len(line):
+            largest = line[start]
+            for j in range(np.uint64(start), np.uint64(min(start + GROUP, len(line)))):
+                largest = max(largest, line[j])
+            if largest >= low:
+                return start
+            start += GROUP
+        return len(line)
+
+    def between(line: Any, start: Any, low: Any, high: Any) -> Any:
+        if low <= 0:
+            return _first_group_by_rank(line, start, low, high)
+        while start < len(line):
+            found = False
+            for j in range(np.uint64(start), np.uint64(min(start + GROUP, len(line)))):
+                found |= (line[j] >= low) & (line[j] <= high)
+            if found:
+                return start
+            start += GROUP
+        return len(line)
+
+    if line.dtype == numba.types.float32:
+        return as_ranked
+    return reaches if isinstance(high, numba.types.NoneType) else between
+
+
+@compiled
+def _next_candidate(line: Any, start: Any, low: Any, high: Any) -> Any:
+    """The first candidate (`_candidate`) at or after `start`, or the length of the line."""
+    while start < len(line):
+        if start & (GROUP - 1) == 0:
+            start = _first_group(line, start, low, high)
+        stop = min((start | (GROUP - 1)) + 1, len(line))
+        for j in range(start, stop):
+            if _candidate(line[j], low, high):
+                return j
+        start = stop
+    return len(line)
+
+
+def _surpassing(line: Any, high: Any) -> Any:
+    """How many entries are above the limit."""
+    raise NotImplementedError("compiled code only")
+
+
+@by_type(_surpassing)
+def _surpassing_of_type(line: Any, high: Any) -> Any:
+    # sums as narrow as the entries, so that every lane of a vector holds one; a group does not overflow them
+    narrow = np.int32 if line.dtype == numba.types.float32 else np.int16
+
+    def count_of_ranks(line: Any, high: Any) -> Any:
+        total = 0
+        for start in range(0, len(line), GROUP):
+            part = line[start : min(start + GROUP, len(line))]
+            some = narrow(0)
+            for j in range(len(part)):
+                some = narrow(some + narrow(_rank(part[j]) > high))
+            total += some
+        return total
+
+    return count_of_ranks
 
 
 def _value(entry: Any, single: Any, bits: Any) -> Any:
@@ -348,15 +463,6 @@ def _fill_maxima(line: Any, maxima: Any) -> None:
             rank = _rank(part[j])
             best = rank if rank > best else best
         maxima[group] = best
-
-
-@compiled
-def _any_reaches(part: Any, limit: Any) -> Any:
-    """Whether any entry reaches the limit."""
-    found = False
-    for j in range(len(part)):
-        found |= _reaches(part[j], limit)
-    return found
 
 
 def _maxima_like(tile: Any, size: Any) -> Any:
@@ -426,7 +532,7 @@ def improve(
     """
     lines, columns = tile.shape
     k = scores.shape[1]
-    maxima = _maxima_like(tile, min(columns, max(GROUP, GROUPS_PER_WANTED * k)))
+    maxima = _maxima_like(tile, min(columns, max(LEAST_GROUPS, GROUPS_PER_WANTED * k)))
     heap, nothing = np.empty(k, np.float64), np.zeros(k, np.int64)
     single = np.empty(1, np.float32)
     bits = single.view(np.int32)
@@ -442,23 +548,18 @@ def improve(
             floor = _reached(line, maxima, heap, nothing, unit, single, bits) - 2 * bounds[i]
         limit = _limit(tile, floor, False, single, bits)
         prepared = False
-        for start in range(0, columns, GROUP):
-            part = line[start : min(start + GROUP, columns)]
-            if not _any_reaches(part, limit):
-                continue
-            for j in range(len(part)):
-                if not _reaches(part[j], limit):
-                    continue
-                if not prepared:
-                    _scaled(queries[i], scaled)
-                    prepared = True
-                score = _exact(scaled, _row(rows, start + j, halves, scratch))
-                value = _value(part[j], single, bits)
-                worst = max(worst, _excess(value, offsets[i], score, bounds[i], unit))
-                number = first + start + j
-                if _worse(best[0], best_rows[0], score, number):
-                    _sink(best, best_rows, k, score, number)
-                    limit = _limit(tile, max(floor, best[0] - allowance), False, single, bits)
+        j = _next_candidate(line, 0, limit, None)
+        while j < columns:
+            if not prepared:
+                _scaled(queries[i], scaled)
+                prepared = True
+            score = _exact(scaled, _row(rows, j, halves, scratch))
+            value = _value(line[j], single, bits)
+            worst = max(worst, _excess(value, offsets[i], score, bounds[i], unit))
+            if _worse(best[0], best_rows[0], score, first + j):
+                _sink(best, best_rows, k, score, first + j)
+                limit = _limit(tile, max(floor, best[0] - allowance), False, single, bits)
+            j = _next_candidate(line, j + 1, limit, None)
     return worst
 
 
@@ -482,34 +583,30 @@ def count(
     scaled = np.empty(queries.shape[1], np.float64)
     scratch = np.empty(rows.shape[1], np.float32)
     unit = _output_unit(tile)
+    slack = _product_bound(queries.shape[1])
     worst = -np.inf
     for i in range(lines):
         line, threshold = tile[i], thresholds[i]
         middle = np.float64(threshold) - offsets[i]
         low = _limit(tile, middle - bounds[i], False, single, bits)
         high = _limit(tile, middle + bounds[i], True, single, bits)
-        clear = 0
+        clear = _surpassing(line, high)
         prepared = False
-        for start in range(0, columns, GROUP):
-            part = line[start : min(start + GROUP, columns)]
-            reached, surpassed = 0, 0
-            for j in range(len(part)):
-                reached += _reaches(part[j], low)
-                surpassed += _rank(part[j]) > high
-            clear += surpassed
-            if reached == surpassed:
-                continue
-            for j in range(len(part)):
-                if _rank(part[j]) > high or not _reaches(part[j], low):
-                    continue
+        j = _next_candidate(line, 0, low, high)
+        while j < columns:
+            row = _row(rows, j, halves, scratch)
+            score = _product(queries[i], row)
+            near = slack
+            if abs(score - np.float64(threshold)) <= slack:
                 if not prepared:
                     _scaled(queries[i], scaled)
                     prepared = True
-                score = _exact(scaled, _row(rows, start + j, halves, scratch))
-                value = _value(part[j], single, bits)
-                worst = max(worst, _excess(value, offsets[i], score, bounds[i], unit))
-                clear += score > threshold
+                score, near = _exact(scaled, row), 0.0
                 tied[i] += score == threshold
+            clear += score > threshold
+            value = _value(line[j], single, bits)
+            worst = max(worst, _excess(value, offsets[i], score, bounds[i] + near, unit))
+            j = _next_candidate(line, j + 1, low, high)
         above[i] += clear
     return worst
 
@@ -530,8 +627,8 @@ def lead(
     """Put what leads in a tile into the leaders; returns the largest excess, as `improve`.
 
     Leaders of earlier rows: float32, int64 and int64 [n], the best score, the lowest row that has it, and
-    how many have it. A leader's entry reaches the leader's score less offset and bound, and the tile's
-    largest entry less its own rounding and twice the bound.
+    how many have it. A leader's entry reaches the leader's score less offset and bound; while there is none,
+    the tile's largest entry less its own rounding and twice the bound.
     """
     single = np.empty(1, np.float32)
     bits = single.view(np.int32)
@@ -542,28 +639,27 @@ def lead(
     worst = -np.inf
     for i in range(len(tile)):
         line, prepared = tile[i], False
-        _fill_maxima(line, maxima)
-        highest = _value(_rank(maxima.max()), single, bits)  # a rank's rank is its entry
-        reached = highest - abs(highest) * unit - 2 * bounds[i]
-        known = np.float64(scores[i]) - offsets[i] - bounds[i]
-        limit = _limit(tile, max(reached, known), False, single, bits)
-        for start in range(0, len(line), GROUP):
-            part = line[start : min(start + GROUP, len(line))]
-            if not _any_reaches(part, limit):
-                continue
-            for j in range(len(part)):
-                if not _reaches(part[j], limit):
-                    continue
-                if not prepared:
-                    _scaled(queries[i], scaled)
-                    prepared = True
-                score = _exact(scaled, _row(rows, start + j, halves, scratch))
-                value = _value(part[j], single, bits)
-                worst = max(worst, _excess(value, offsets[i], score, bounds[i], unit))
-                if score > scores[i]:
-                    scores[i], numbers[i], tied[i] = score, first + start + j, 1
-                elif score == scores[i]:
-                    tied[i] += 1
+        floor = np.float64(scores[i]) - offsets[i] - bounds[i]
+        if tied[i] == 0:
+            _fill_maxima(line, maxima)
+            highest = _value(_rank(maxima.max()), single, bits)  # a rank's rank is its entry
+            floor = highest - abs(highest) * unit - 2 * bounds[i]
+        limit = _limit(tile, floor, False, single, bits)
+        j = _next_candidate(line, 0, limit, None)
+        while j < len(line):
+            if not prepared:
+                _scaled(queries[i], scaled)
+                prepared = True
+            score = _exact(scaled, _row(rows, j, halves, scratch))
+            value = _value(line[j], single, bits)
+            worst = max(worst, _excess(value, offsets[i], score, bounds[i], unit))
+            if score > scores[i]:
+                scores[i], numbers[i], tied[i] = score, first + j, 1
+                floor = max(floor, np.float64(score) - offsets[i] - bounds[i])
+                limit = _limit(tile, floor, False, single, bits)
+            elif score == scores[i]:
+                tied[i] += 1
+            j = _next_candidate(line, j + 1, limit, None)
     return worst
 
 

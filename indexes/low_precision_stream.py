@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.certify import add_counts
-from indexes.host_scan import TILE_QUERIES, HostScan, Work, cut
+from indexes.host_scan import HostScan, Work, survey_block
 from indexes.prefetch import Prefetch, Span
 from indexes.prepared import (
     Precision,
     PreparedQueries,
     PreparedRows,
-    bound,
     prepare_queries,
     prepare_rows,
 )
-from indexes.protocol import Counts, Shard, TopK
-from indexes.streaming import LARGEST_NORM, Leaders, spans
+from indexes.protocol import Counts, Shard, Survey, TopK
+from indexes.streaming import LARGEST_NORM, spans
 from indexes.validate import read_rows
-from indexes.workers import run_tasks, thread_count
 
 
 @dataclass(frozen=True)
@@ -41,6 +37,10 @@ class LowPrecisionStream:
     def counts(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Counts:
         """Rows above and tied with the thresholds [n] of validated queries [n, d]."""
         return HostScan(self.precision, self._blocks).counts(queries, thresholds)
+
+    def survey(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Survey:
+        """Those counts and the best row of validated queries [n, d]."""
+        return HostScan(self.precision, self._blocks).survey(queries, thresholds)
 
     def _blocks(self) -> Iterator[PreparedRows]:
         with self.prefetch(spans(self.shard.rows, self.block_rows)) as blocks:
@@ -65,30 +65,7 @@ class LowPrecisionStream:
         block: PreparedRows,
         first: int,
         thresholds: NDArray[np.float32],
-        counts: Counts,
-        best: Leaders,
+        found: Survey,
     ) -> None:
-        """Take a block into counts and leaders, in place; every thread has queries of its own."""
-        work = Work(self.precision, asked, block, bound(asked, block, self.precision), asked.offsets(block))
-        size = min(-(-len(thresholds) // thread_count()), TILE_QUERIES)
-        tasks = [
-            partial(
-                take_in,
-                work,
-                part,
-                thresholds[part],
-                Counts(counts.above[part], counts.tied[part]),
-                best.part(part),
-            )
-            for part in cut(len(thresholds), size)
-        ]
-        run_tasks(tasks, thread_count())
-
-
-def take_in(work: Work, part: slice, thresholds: NDArray[np.float32], counts: Counts, best: Leaders) -> None:
-    """Some queries over all rows of a block."""
-    for columns, tile in work.tiles(part, slice(0, len(work.rows))):
-        limits = work.bounds[part], work.offsets[part]
-        known = work.queries.stored[part], work.rows.stored[columns]
-        add_counts(counts, tile, *limits, *known, thresholds)
-        best.take_in(tile, *limits, *known, work.rows.first + columns.start)
+        """Take a block into what was found before it, in place."""
+        survey_block(Work.of(self.precision, asked, block), thresholds, found)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.certify import BlockScan, inner_product_bound
-from indexes.protocol import Counts, Shard, TopK
+from indexes.protocol import Counts, Shard, Survey, TopK
 from indexes.validate import check_k, check_queries, check_rows, check_shard, check_thresholds, read_rows
 
 
@@ -42,6 +42,11 @@ class NumpyBackend:
         """Rows above and tied with the thresholds; raises `indexes.errors.SearchInputError`."""
         valid = check_queries(queries, self.shard.dim)
         return self.scan.counts(valid, check_thresholds(thresholds, len(valid)))
+
+    def survey(self, queries: NDArray[Any], thresholds: NDArray[np.float32]) -> Survey:
+        """Those counts and the best row; raises `indexes.errors.SearchInputError`."""
+        valid = check_queries(queries, self.shard.dim)
+        return self.scan.survey(valid, check_thresholds(thresholds, len(valid)))
 
 
 def open_shard(shard: Shard, block_rows: int, query_block: int) -> NumpyBackend:

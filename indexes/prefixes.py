@@ -15,20 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.certify import no_counts
 from indexes.errors import SearchInputError
-from indexes.protocol import Counts
-from indexes.streaming import Leaders, StreamedBackend, spans
+from indexes.protocol import Survey
+from indexes.streaming import StreamedBackend, spans
 from indexes.validate import check_queries, check_thresholds
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """What the first `rows` rows of a shard are to every query: counts at its threshold, and the best row."""
+    """What the first `rows` rows of a shard are to every query."""
 
     rows: int
-    counts: Counts
-    leaders: Leaders
+    survey: Survey
 
 
 def search_prefixes(
@@ -47,15 +45,15 @@ def search_prefixes(
     check_sizes(sizes, backend.shard.rows, backend.shard.name)
     valid = check_queries(queries, backend.shard.dim)
     limits = np.ascontiguousarray(check_thresholds(thresholds, len(valid)))
-    asked, counts, best = backend.scan.ask(valid), no_counts(len(valid)), Leaders.nobody(len(valid))
-    found: list[Prefix] = []
+    asked, found = backend.scan.ask(valid), Survey.nothing(len(valid))
+    prefixes: list[Prefix] = []
     with backend.scan.prefetch(spans(sizes[-1], backend.scan.block_rows, sizes)) as blocks:
         for (first, stop), block in blocks:
-            backend.scan.see(asked, block, first, limits, counts, best)
+            backend.scan.see(asked, block, first, limits, found)
             if stop in sizes:
-                found.append(Prefix(stop, Counts(counts.above.copy(), counts.tied.copy()), best.copy()))
+                prefixes.append(Prefix(stop, found.copy()))
             advance(stop - first)
-    return tuple(found)
+    return tuple(prefixes)
 
 
 def check_sizes(sizes: Sequence[int], rows: int, name: str) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 Rows = NDArray[np.float32] | NDArray[np.float16]
 Origin = Literal["original", "adversarial", "distractor"]
+NO_ROW = -1
 
 
 class RowSource(Protocol):
@@ -70,6 +71,72 @@ class Counts:
         return Counts(self.above + other.above, self.tied + other.tied)
 
 
+@dataclass(frozen=True)
+class Leaders:
+    """The best row of every query; arrays [queries].
+
+    `scores` float32, `rows` int64 the lowest row with that score, `tied` int64 how many rows have it.
+    """
+
+    scores: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    tied: NDArray[np.int64]
+
+    @classmethod
+    def nobody(cls, queries: int) -> Leaders:
+        """No row yet: -inf, `NO_ROW`, 0."""
+        return cls(
+            np.full(queries, -np.inf, np.float32),
+            np.full(queries, NO_ROW, np.int64),
+            np.zeros(queries, np.int64),
+        )
+
+    def copy(self) -> Leaders:
+        """Arrays of their own."""
+        return Leaders(self.scores.copy(), self.rows.copy(), self.tied.copy())
+
+    def part(self, queries: slice) -> Leaders:
+        """Those of some queries, as views."""
+        return Leaders(self.scores[queries], self.rows[queries], self.tied[queries])
+
+    def offer(self, later: Leaders) -> None:
+        """Take in the leaders of later rows, in place."""
+        better, equal = later.scores > self.scores, later.scores == self.scores
+        self.tied[equal] += later.tied[equal]
+        self.scores[better] = later.scores[better]
+        self.rows[better] = later.rows[better]
+        self.tied[better] = later.tied[better]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What ranks need of a shard: the counts at every query's threshold, and the row that leads."""
+
+    counts: Counts
+    leaders: Leaders
+
+    @classmethod
+    def nothing(cls, queries: int) -> Survey:
+        """Of no rows, to be added to in place."""
+        zeros = Counts(np.zeros(queries, np.int64), np.zeros(queries, np.int64))
+        return cls(zeros, Leaders.nobody(queries))
+
+    def copy(self) -> Survey:
+        """Arrays of their own."""
+        return Survey(Counts(self.counts.above.copy(), self.counts.tied.copy()), self.leaders.copy())
+
+    def part(self, queries: slice) -> Survey:
+        """That of some queries, as views."""
+        counts = Counts(self.counts.above[queries], self.counts.tied[queries])
+        return Survey(counts, self.leaders.part(queries))
+
+    def add(self, later: Survey) -> None:
+        """Take in what was found among later rows, in place."""
+        self.counts.above[:] += later.counts.above
+        self.counts.tied[:] += later.counts.tied
+        self.leaders.offer(later.leaders)
+
+
 class SearchBackend(Protocol):
     """Exact search in one shard; made by `indexes.registry.open_backend(name, shard)`."""
 
@@ -86,3 +153,6 @@ class SearchBackend(Protocol):
 
     def counts(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Counts:
         """Rows above and tied with float32 thresholds [n], which are scores as `topk` gives them."""
+
+    def survey(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Survey:
+        """`counts`, and the best row as `topk` gives it with how many share its score, in one pass."""

@@ -16,11 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.certify import check_excess
-from indexes.kernels import HALVES, lead
 from indexes.memory import BlockPlan, MemoryLimit
 from indexes.prefetch import Span
-from indexes.protocol import Counts, Rows, RowSource, SearchBackend, Shard, TopK
+from indexes.protocol import Counts, Rows, RowSource, SearchBackend, Shard, Survey, TopK
 from indexes.registry import BLOCK_ROWS, QUERY_BLOCK, check_backend, open_backend
 from indexes.validate import (
     NORM_TOLERANCE,
@@ -33,7 +31,6 @@ from indexes.validate import (
 
 # family of backends -> module with `open_stream(shard, plan, precision)`; imported when first used
 STREAMS: Mapping[str, str] = {"numpy": "indexes.float32_stream", "torch": "indexes.torch_backend"}
-NO_ROW = -1
 LARGEST_NORM = 1 + NORM_TOLERANCE
 DEFAULT_PLAN = BlockPlan(BLOCK_ROWS, QUERY_BLOCK)
 STREAMED = "streamed"
@@ -62,55 +59,6 @@ class CheckedRows:
         return rows
 
 
-@dataclass(frozen=True)
-class Leaders:
-    """The best row of every query; arrays [queries].
-
-    `scores` float32, `rows` int64 the lowest row with that score, `tied` int64 how many rows have it.
-    """
-
-    scores: NDArray[np.float32]
-    rows: NDArray[np.int64]
-    tied: NDArray[np.int64]
-
-    @classmethod
-    def nobody(cls, queries: int) -> Leaders:
-        """No row yet: -inf, `NO_ROW`, 0."""
-        return cls(
-            np.full(queries, -np.inf, np.float32),
-            np.full(queries, NO_ROW, np.int64),
-            np.zeros(queries, np.int64),
-        )
-
-    def copy(self) -> Leaders:
-        """Arrays of their own."""
-        return Leaders(self.scores.copy(), self.rows.copy(), self.tied.copy())
-
-    def part(self, queries: slice) -> Leaders:
-        """Those of some queries, as views."""
-        return Leaders(self.scores[queries], self.rows[queries], self.tied[queries])
-
-    def offer(self, scores: NDArray[np.float32], rows: NDArray[np.int64], tied: NDArray[np.int64]) -> None:
-        """Take in the leaders of later rows, in place."""
-        better, equal = scores > self.scores, scores == self.scores
-        self.tied[equal] += tied[equal]
-        for mine, theirs in ((self.scores, scores), (self.rows, rows), (self.tied, tied)):
-            mine[better] = theirs[better]
-
-    def take_in(
-        self,
-        tile: NDArray[Any],
-        bounds: NDArray[np.float64],
-        offsets: NDArray[np.float64],
-        queries: NDArray[Any],
-        rows: NDArray[Any],
-        first: int,
-    ) -> None:
-        """Take in a tile of later rows, in place; see `indexes.kernels.lead`. Raises `ProposerError`."""
-        found = self.scores, self.rows, self.tied
-        check_excess(lead(tile, bounds, offsets, queries, rows, HALVES, first, *found))
-
-
 class StreamScan(Protocol):
     """How blocks of rows are prepared, ahead of the search, and searched.
 
@@ -133,16 +81,11 @@ class StreamScan(Protocol):
     def ask(self, queries: NDArray[np.float32]) -> Any:
         """Validated queries, prepared."""
 
-    def see(
-        self,
-        asked: Any,
-        block: Any,
-        first: int,
-        thresholds: NDArray[np.float32],
-        counts: Counts,
-        best: Leaders,
-    ) -> None:
-        """Take a block, whose first row has that number, into counts and leaders, in place."""
+    def survey(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Survey:
+        """Both of those, and the best row, of validated queries."""
+
+    def see(self, asked: Any, block: Any, first: int, thresholds: NDArray[np.float32], found: Survey) -> None:
+        """Take a block, whose first row has that number, into what was found before it, in place."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +104,11 @@ class StreamedBackend:
         """Rows above and tied with the thresholds; raises `indexes.errors.SearchInputError`."""
         valid = check_queries(queries, self.shard.dim)
         return self.scan.counts(valid, check_thresholds(thresholds, len(valid)))
+
+    def survey(self, queries: NDArray[Any], thresholds: NDArray[np.float32]) -> Survey:
+        """Those counts and the best row; raises `indexes.errors.SearchInputError`."""
+        valid = check_queries(queries, self.shard.dim)
+        return self.scan.survey(valid, check_thresholds(thresholds, len(valid)))
 
 
 def spans(rows: int, step: int, cuts: Sequence[int] = ()) -> list[Span]:

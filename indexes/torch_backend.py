@@ -38,7 +38,7 @@ from indexes.low_precision_stream import LowPrecisionStream
 from indexes.memory import BlockPlan
 from indexes.prepared import PRECISIONS, Precision, PreparedRows, prepare_rows
 from indexes.probe import fastest_precision
-from indexes.protocol import Counts, Rows, Shard, TopK
+from indexes.protocol import Counts, Rows, Shard, Survey, TopK
 from indexes.sources import ArrayRows, RowRange
 from indexes.streaming import LARGEST_NORM, CheckedRows, StreamScan, spans
 from indexes.validate import check_k, check_queries, check_rows, check_shard, check_thresholds, read_rows
@@ -70,6 +70,11 @@ class TorchBackend:
         """Rows above and tied with the thresholds; raises `indexes.errors.SearchInputError`."""
         valid = check_queries(queries, self.shard.dim)
         return self.scan.counts(valid, check_thresholds(thresholds, len(valid)))
+
+    def survey(self, queries: NDArray[Any], thresholds: NDArray[np.float32]) -> Survey:
+        """Those counts and the best row; raises `indexes.errors.SearchInputError`."""
+        valid = check_queries(queries, self.shard.dim)
+        return self.scan.survey(valid, check_thresholds(thresholds, len(valid)))
 
 
 # ---------------------------------------------------------------- on the processor

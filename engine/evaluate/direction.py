@@ -20,7 +20,7 @@ from engine.evaluate.joined import Crowd, JoinedSearch
 from engine.evaluate.metrics import Outcome
 from engine.evaluate.outcomes import Answered, Asked, base_search_of, outcomes_table
 from engine.evaluate.results import GALLERY_MODALITY, QUERY_MODALITY, Direction, Run
-from engine.evaluate.search import DEFAULT_DEPTH, BaseSearch, VariantSearch
+from engine.evaluate.search import BaseSearch, VariantSearch
 from engine.evaluate.sets import no_such_variant, run_key, variant_sets
 from engine.evaluate.stages.embedded import EmbeddedStage
 from engine.evaluate.stages.matrix import MatrixStage
@@ -121,18 +121,17 @@ class Found:
 class DirectionSearch:
     """One direction of one store: holds the base search, so that it is done once for all variants.
 
-    `ties` is a policy's name, `backend` a search backend's, `depth` how many rows are listed before counting
-    (never changes a result). `distractors` are searched once, for all their sizes and all variants that leave
-    the queries alone. `limit` is for the memory of the process: a shard that does not fit well below it is
-    streamed. With `rerank` the best are scored once more; a store of scores is read as it is. The store must
-    stay open. Raises `InputError` when the sets cannot be searched in this direction.
+    `ties` is a policy's name, `backend` a search backend's. `distractors` are searched once, for all their
+    sizes and all variants that leave the queries alone. `limit` is for the memory of the process: a shard
+    that does not fit well below it is streamed. With `rerank` the best are scored once more; a store of
+    scores is read as it is. The store must stay open. Raises `InputError` when the sets cannot be searched in
+    this direction.
     """
 
     store: AnySets
     direction: Direction
     ties: str = DEFAULT_POLICY
     backend: str = "auto"
-    depth: int = DEFAULT_DEPTH
     progress: Progress = field(default_factory=Silent)
     backends: set[tuple[str, str]] = field(default_factory=set)
     distractors: Distractors | None = None
@@ -170,7 +169,7 @@ class DirectionSearch:
     @cached_property
     def embedded(self) -> EmbeddedStage:
         """The search by embeddings."""
-        return EmbeddedStage(self.gallery, self.open, self.watched, self.depth)
+        return EmbeddedStage(self.gallery, self.open, self.watched)
 
     @cached_property
     def stage(self) -> Stage:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.evaluate.search import NO_ROW, BaseSearch, Best, VariantSearch, take_best
+from engine.evaluate.search import BaseSearch, Best, VariantSearch, take_best
 from engine.evaluate.ties import Standing, Top
 from indexes.prefixes import Prefix
-from indexes.protocol import Counts, Origin
+from indexes.protocol import NO_ROW, Counts, Origin
 
 ORIGINS: Sequence[Origin] = ("original", "adversarial", "distractor")  # as rows of one score are listed
 
@@ -38,8 +38,8 @@ class Crowd:
     @classmethod
     def of(cls, prefix: Prefix) -> Crowd:
         """What a search of a prefix found."""
-        leaders = prefix.leaders
-        return cls(prefix.rows, prefix.counts, Best(leaders.scores, leaders.rows, leaders.tied))
+        leaders = prefix.survey.leaders
+        return cls(prefix.rows, prefix.survey.counts, Best(leaders.scores, leaders.rows, leaders.tied))
 
     def take(self, queries: NDArray[np.int64]) -> Crowd:
         """The same for some of the queries, int64 [n]."""

@@ -46,9 +46,9 @@ from engine.evaluate.joined import ORIGINS, JoinedSearch
 from engine.evaluate.metrics import Outcome
 from engine.evaluate.results import Direction
 from engine.evaluate.sample import FURTHER
-from engine.evaluate.search import NO_ROW, BaseSearch, Best
+from engine.evaluate.search import BaseSearch, Best
 from engine.evaluate.ties import Standing, Top
-from indexes.protocol import Counts
+from indexes.protocol import NO_ROW, Counts
 
 LABEL = pa.dictionary(pa.int32(), pa.string())
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.errors import InputError
 from engine.evaluate.direction import DirectionSearch, check_changed, replaced_queries
 from engine.evaluate.gallery import Items, Queries, gather, load_items
-from engine.evaluate.search import PAIR_BLOCK, QUERY_BLOCK, counts_at
+from engine.evaluate.search import PAIR_BLOCK, QUERY_BLOCK
 from engine.evaluate.sets import no_such_variant, variant_sets
 from engine.evaluate.stages.stage import BlockScores
 from indexes.exact import exact_scores
@@ -163,3 +163,19 @@ def pair_scores(
         part = slice(start, start + PAIR_BLOCK)
         scores[part] = exact_scores(vectors[query[part]], gather(items.rows, row[part]))
     return scores
+
+
+def counts_at(
+    backend: SearchBackend, queries: NDArray[np.float32], listed: TopK, thresholds: NDArray[np.float32]
+) -> Counts:
+    """Counts at the thresholds; only queries whose list does not reach below them are searched again."""
+    column = thresholds[:, None]
+    above = np.sum(listed.scores > column, axis=1).astype(np.int64)
+    tied = np.sum(listed.scores == column, axis=1).astype(np.int64)
+    if listed.scores.shape[1] == backend.shard.rows:
+        return Counts(above, tied)
+    open_ended = np.flatnonzero(listed.scores[:, -1] >= thresholds)
+    if len(open_ended):
+        counted = backend.counts(queries[open_ended], thresholds[open_ended])
+        above[open_ended], tied[open_ended] = counted.above, counted.tied
+    return Counts(above, tied)

@@ -20,7 +20,6 @@ from engine.evaluate.provenance import provenance, seeds_of, set_records
 from engine.evaluate.ranked_metrics import RankedMetrics
 from engine.evaluate.results import DIRECTIONS, QUERY_MODALITY, Direction, Results, Run
 from engine.evaluate.sample import Values
-from engine.evaluate.search import DEFAULT_DEPTH
 from engine.evaluate.sets import check_variants, variant_sets
 from engine.evaluate.stages.reranking import Reranking
 from engine.evaluate.ties import DEFAULT_POLICY, tie_policy
@@ -78,7 +77,6 @@ def evaluate_store(
     directions: Sequence[Direction] = DIRECTIONS,
     ties: str = DEFAULT_POLICY,
     backend: str = "auto",
-    depth: int = DEFAULT_DEPTH,
     progress: Progress | None = None,
     *,
     outcomes: Path | None = None,
@@ -133,7 +131,6 @@ def evaluate_store(
                 direction,
                 ties,
                 backend,
-                depth,
                 progress or Silent(),
                 distractors=crowds.get(direction),
                 limit=limit,
@@ -160,7 +157,7 @@ def evaluate_store(
             [*set_records(searched.values(), [run.variant for run in runs]), *records],
             checkpoint=name if against is None else against.use(store).label(name),
             command=command,
-            config={**config, "ties": ties, "backend": backend, "depth": depth}
+            config={**config, "ties": ties, "backend": backend}
             | ({} if ranked is None else {"relevance": ranked.relevance})
             | ({} if positives is None else {"positives_file": positives.source})
             | ({} if limit is None else {"memory_limit": limit.total}),

@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from engine.evaluate.gallery import Items, Queries, Relation, gather
 from engine.progress import Advance
 from indexes.exact import exact_scores
-from indexes.protocol import Counts, RowSource, SearchBackend, TopK
+from indexes.protocol import NO_ROW, Counts, RowSource, SearchBackend
 
 QUERY_BLOCK = 8192
 PAIR_BLOCK = 16384
-DEFAULT_DEPTH = 10
-NO_ROW = -1
 
 
 @dataclass(frozen=True)
@@ -62,16 +60,14 @@ class VariantSearch:
     own: Best
 
 
-def search_base(
-    queries: Queries, gallery: Items, backend: SearchBackend, *, depth: int = DEFAULT_DEPTH, advance: Advance
-) -> BaseSearch:
+def search_base(queries: Queries, gallery: Items, backend: SearchBackend, *, advance: Advance) -> BaseSearch:
     """Search the originals for every query, in blocks; `advance` is told the number of queries done."""
     relation = Relation.by_image(queries.image, gallery.image)
     positives, counts, tops = [], [], []
     for start, stop in queries.blocks(QUERY_BLOCK):
         vectors = queries.read(start, stop)
         positive = best_related(vectors, gallery.rows, *relation.pairs(start, stop))
-        count, top = search_shard(backend, vectors, positive.score, depth)
+        count, top = search_shard(backend, vectors, positive.score)
         positives.append(positive)
         counts.append(count)
         tops.append(top)
@@ -85,7 +81,6 @@ def search_variant(
     fakes: Items,
     backend: SearchBackend,
     *,
-    depth: int = DEFAULT_DEPTH,
     advance: Advance,
 ) -> VariantSearch:
     """Search a variant's shard for every query; `thresholds` float32 [queries]: best positives' scores."""
@@ -93,7 +88,7 @@ def search_variant(
     counts, tops, owns = [], [], []
     for start, stop in queries.blocks(QUERY_BLOCK):
         vectors = queries.read(start, stop)
-        count, top = search_shard(backend, vectors, thresholds[start:stop], depth)
+        count, top = search_shard(backend, vectors, thresholds[start:stop])
         counts.append(count)
         tops.append(top)
         owns.append(best_related(vectors, fakes.rows, *relation.pairs(start, stop)))
@@ -102,29 +97,11 @@ def search_variant(
 
 
 def search_shard(
-    backend: SearchBackend, queries: NDArray[np.float32], thresholds: NDArray[np.float32], depth: int
+    backend: SearchBackend, queries: NDArray[np.float32], thresholds: NDArray[np.float32]
 ) -> tuple[Counts, Best]:
     """Counts at the thresholds, and the top of the shard with the number of rows that share it."""
-    listed = backend.topk(queries, depth)
-    counts = counts_at(backend, queries, listed, thresholds)
-    top_score = np.ascontiguousarray(listed.scores[:, 0])
-    return counts, Best(top_score, listed.rows[:, 0], counts_at(backend, queries, listed, top_score).tied)
-
-
-def counts_at(
-    backend: SearchBackend, queries: NDArray[np.float32], listed: TopK, thresholds: NDArray[np.float32]
-) -> Counts:
-    """Counts at the thresholds; only queries whose list does not reach below them are searched again."""
-    column = thresholds[:, None]
-    above = np.sum(listed.scores > column, axis=1).astype(np.int64)
-    tied = np.sum(listed.scores == column, axis=1).astype(np.int64)
-    if listed.scores.shape[1] == backend.shard.rows:
-        return Counts(above, tied)
-    open_ended = np.flatnonzero(listed.scores[:, -1] >= thresholds)
-    if len(open_ended):
-        counted = backend.counts(queries[open_ended], thresholds[open_ended])
-        above[open_ended], tied[open_ended] = counted.above, counted.tied
-    return Counts(above, tied)
+    found = backend.survey(queries, thresholds)
+    return found.counts, Best(found.leaders.scores, found.leaders.rows, found.leaders.tied)
 
 
 def best_related(

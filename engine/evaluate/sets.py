@@ -96,7 +96,7 @@ def run_key(
 ) -> dict[str, str]:
     """What the outcome of a run depends on, part by part: equal parts give equal metrics and outcomes.
 
-    The backend, the device and the depth are no parts: they cannot change a score or an order
+    The backend and the device are no parts: they cannot change a score or an order
     (`indexes/README.md`). `distractors` is what `engine.evaluate.distractors.Distractors.key` says. A run in
     a fixed index depends on all of the index, and has never the key of one in the store's own galleries.
     """

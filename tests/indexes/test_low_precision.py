@@ -56,6 +56,12 @@ def check(scan, queries, rows, k, thresholds=None):
     counts = scan.counts(queries, limits)
     assert counts.above.tolist() == (exact > limits[:, None]).sum(axis=1).tolist()
     assert counts.tied.tolist() == (exact == limits[:, None]).sum(axis=1).tolist()
+    survey = scan.survey(queries, limits)
+    assert survey.counts.above.tolist() == counts.above.tolist()
+    assert survey.counts.tied.tolist() == counts.tied.tolist()
+    assert survey.leaders.scores.tobytes() == exact.max(axis=1, initial=-np.inf).tobytes()
+    assert survey.leaders.rows.tolist() == exact.argmax(axis=1).tolist()
+    assert survey.leaders.tied.tolist() == (exact == exact.max(axis=1)[:, None]).sum(axis=1).tolist()
 
 
 # ---------------------------------------------------------------- the bound

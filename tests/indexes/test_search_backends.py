@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import faiss
 import numpy as np
@@ -18,7 +19,7 @@ from indexes.auto_backend import fastest_backend
 from indexes.exact import exact_score_block, exact_scores
 from indexes.faiss_backend import LONGEST_LIST, probe_gpu
 from indexes.gallery import Gallery, merge_topk
-from indexes.protocol import Shard
+from indexes.protocol import Shard, Survey
 from indexes.sources import ArrayRows
 from indexes.torch_backend import gpu_trouble, open_on_devices
 
@@ -102,8 +103,15 @@ def test_answers_equal_integer_arithmetic(
         np.full(queries, np.inf, np.float32),
         np.full(queries, -np.inf, np.float32),
     ):
+        expected = slow_counts(asked, rows, limits)
         counts = backend.counts(asked, limits)
-        assert (counts.above.tolist(), counts.tied.tolist()) == slow_counts(asked, rows, limits)
+        assert (counts.above.tolist(), counts.tied.tolist()) == expected
+        survey = backend.survey(asked, limits)
+        assert (survey.counts.above.tolist(), survey.counts.tied.tolist()) == expected
+    best, first = slow_search(asked, rows, 1)
+    assert survey.leaders.scores.tolist() == [scores[0] for scores in best]
+    assert survey.leaders.rows.tolist() == [numbers[0] for numbers in first]
+    assert survey.leaders.tied.tolist() == slow_counts(asked, rows, survey.leaders.scores)[1]
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -131,8 +139,15 @@ def case(request, unit_rows):
     return rows, queries, thresholds, np.take_along_axis(exact, order, axis=1), order, above, tied
 
 
-def check_case(case, found, counts):
-    _, _, _, scores, order, above, tied = case
+def check_case(case, found, counts, survey=None):
+    """The lists, the counts, and what `survey` says beside equal counts."""
+    rows, queries, _, scores, order, above, tied = case
+    if survey is not None:
+        check_case(case, found, survey.counts)
+        assert survey.leaders.scores.tobytes() == scores[:, 0].tobytes()
+        assert survey.leaders.rows.tolist() == order[:, 0].tolist()
+        exact = exact_score_block(queries, rows)
+        assert survey.leaders.tied.tolist() == (exact == scores[:, :1]).sum(axis=1).tolist()
     assert found.rows.tolist() == order.tolist()
     assert found.scores.tobytes() == scores.tobytes()
     assert counts.above.tolist() == above.tolist()
@@ -157,12 +172,16 @@ def test_threads_and_batches_do_not_matter(case, threads, name, batch):
     parts = [slice(first, first + batch) for first in range(0, len(queries), batch)]
     found = [backend.topk(queries[part], 20) for part in parts]
     counts = [backend.counts(queries[part], thresholds[part]) for part in parts]
+    surveys = Survey.nothing(len(queries))
+    for part in parts:
+        surveys.part(part).add(backend.survey(queries[part], thresholds[part]))
     check_case(
         case,
         type(found[0])(*(np.concatenate([getattr(f, field) for f in found]) for field in ("scores", "rows"))),
         type(counts[0])(
             *(np.concatenate([getattr(c, field) for c in counts]) for field in ("above", "tied"))
         ),
+        surveys,
     )
 
 
@@ -176,7 +195,8 @@ def test_block_sizes_do_not_matter(case, name, block_rows, query_block):
         queries, thresholds = queries[:4], thresholds[:4]
         case = (rows, queries, thresholds, *(part[:4] for part in case[3:]))
     backend = open_backend(name, shard_of(rows), block_rows=block_rows, query_block=query_block)
-    check_case(case, backend.topk(queries, 20), backend.counts(queries, thresholds))
+    answers = backend.topk(queries, 20), backend.counts(queries, thresholds)
+    check_case(case, *answers, backend.survey(queries, thresholds))
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -193,7 +213,11 @@ def test_a_split_into_shards_does_not_matter(case, name, shards):
     backends = [open_backend(name, shard) for shard in gallery.shards]
     answers = [(offset, b.topk(queries, 20)) for offset, b in zip(gallery.offsets, backends, strict=True)]
     counts = [backend.counts(queries, thresholds) for backend in backends]
-    check_case(case, merge_topk(answers, 20), sum(counts[1:], counts[0]))
+    survey = Survey.nothing(len(queries))
+    for offset, backend in zip(gallery.offsets, backends, strict=True):
+        part = backend.survey(queries, thresholds)
+        survey.add(Survey(part.counts, replace(part.leaders, rows=part.leaders.rows + offset)))
+    check_case(case, merge_topk(answers, 20), sum(counts[1:], counts[0]), survey)
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -204,8 +228,9 @@ def test_two_threads_use_one_backend_at_once(case, name):
     with ThreadPoolExecutor(2) as pool:
         found = [pool.submit(backend.topk, queries, 20) for _ in range(2)]
         counts = [pool.submit(backend.counts, queries, thresholds) for _ in range(2)]
-        for answer, count in zip(found, counts, strict=True):
-            check_case(case, answer.result(), count.result())
+        surveys = [pool.submit(backend.survey, queries, thresholds) for _ in range(2)]
+        for answer, count, survey in zip(found, counts, surveys, strict=True):
+            check_case(case, answer.result(), count.result(), survey.result())
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -221,6 +246,9 @@ def test_identical_rows_are_listed_in_their_order(unit_rows, name):
     counts = backend.counts(queries, expected)
     assert not counts.above.any()
     assert (counts.tied == count).all()
+    survey = backend.survey(queries, expected)
+    assert (survey.leaders.tied == count).all()
+    assert not survey.leaders.rows.any()
 
 
 @pytest.mark.parametrize("tied", [30, 400, 3 * LONGEST_LIST])
@@ -256,6 +284,7 @@ def test_no_queries_give_no_answers(unit_rows, name):
     nothing = np.empty((0, 4), np.float32)
     assert backend.topk(nothing, 3).rows.shape == (0, 3)
     assert backend.counts(nothing, np.empty(0, np.float32)).above.shape == (0,)
+    assert backend.survey(nothing, np.empty(0, np.float32)).leaders.rows.shape == (0,)
 
 
 class CountingRows(ArrayRows):

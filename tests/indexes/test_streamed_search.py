@@ -91,11 +91,13 @@ def test_every_prefix_equals_a_search_of_that_prefix(
     assert source.reads.tolist() == [1] * sizes[-1] + [0] * (count - sizes[-1])
     for prefix in found:
         part = table[:, : prefix.rows]
-        np.testing.assert_array_equal(prefix.counts.above, (part > thresholds[:, None]).sum(axis=1))
-        np.testing.assert_array_equal(prefix.counts.tied, (part == thresholds[:, None]).sum(axis=1))
-        np.testing.assert_array_equal(prefix.leaders.scores, part.max(axis=1))
-        np.testing.assert_array_equal(prefix.leaders.rows, part.argmax(axis=1))
-        np.testing.assert_array_equal(prefix.leaders.tied, (part == part.max(axis=1)[:, None]).sum(axis=1))
+        np.testing.assert_array_equal(prefix.survey.counts.above, (part > thresholds[:, None]).sum(axis=1))
+        np.testing.assert_array_equal(prefix.survey.counts.tied, (part == thresholds[:, None]).sum(axis=1))
+        np.testing.assert_array_equal(prefix.survey.leaders.scores, part.max(axis=1))
+        np.testing.assert_array_equal(prefix.survey.leaders.rows, part.argmax(axis=1))
+        np.testing.assert_array_equal(
+            prefix.survey.leaders.tied, (part == part.max(axis=1)[:, None]).sum(axis=1)
+        )
 
 
 @pytest.mark.parametrize("backend_name", PASSES_AND_GPU)
@@ -115,8 +117,8 @@ def test_a_larger_shard_gives_the_same_bits_as_in_memory(unit_rows, backend_name
     np.testing.assert_array_equal(ours.above, theirs.above)
     np.testing.assert_array_equal(ours.tied, theirs.tied)
     last = search_prefixes(streamed, queries, thresholds, [1, 699, 3000])[-1]
-    np.testing.assert_array_equal(last.counts.above, theirs.above)
-    np.testing.assert_array_equal(last.leaders.rows, table.argmax(axis=1))
+    np.testing.assert_array_equal(last.survey.counts.above, theirs.above)
+    np.testing.assert_array_equal(last.survey.leaders.rows, table.argmax(axis=1))
 
 
 def test_a_proposer_that_is_worse_than_its_bound_is_found_out(unit_rows):

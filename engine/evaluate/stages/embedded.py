@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from engine.evaluate.gallery import Items, Queries
-from engine.evaluate.search import DEFAULT_DEPTH, BaseSearch, VariantSearch, search_base, search_variant
+from engine.evaluate.search import BaseSearch, VariantSearch, search_base, search_variant
 from engine.evaluate.stages.stage import LOAD, SEARCH_VARIANT, Watched
 from engine.stopwatch import Stopwatch
 from indexes.protocol import Origin, SearchBackend
@@ -15,18 +15,16 @@ from indexes.protocol import Origin, SearchBackend
 
 @dataclass
 class EmbeddedStage:
-    """Exact search. `gallery` are the originals, `open_shard` opens a shard of items, `depth` is as in
-    `search_base`."""
+    """Exact search. `gallery` are the originals, `open_shard` opens a shard of items."""
 
     gallery: Items
     open_shard: Callable[[Items, Origin], SearchBackend]
     watched: Watched
-    depth: int = DEFAULT_DEPTH
     record = None
 
     @property
     def key(self) -> Mapping[str, str]:
-        """Nothing: neither backend nor depth can change a result."""
+        """Nothing: the backend cannot change a result."""
         return {}
 
     @cached_property
@@ -39,7 +37,7 @@ class EmbeddedStage:
         with watch.stage(LOAD):
             backend = self.backend
         with watch.stage(stage), self.watched(queries.items.name, len(queries)) as advance:
-            return search_base(queries, self.gallery, backend, depth=self.depth, advance=advance)
+            return search_base(queries, self.gallery, backend, advance=advance)
 
     def beside(
         self, queries: Queries, base: BaseSearch, fakes: Items, watch: Stopwatch
@@ -48,9 +46,7 @@ class EmbeddedStage:
         with watch.stage(LOAD):
             backend = self.open_shard(fakes, "adversarial")
         with watch.stage(SEARCH_VARIANT), self.watched(fakes.name, len(queries)) as advance:
-            found = search_variant(
-                queries, base.positive.score, fakes, backend, depth=self.depth, advance=advance
-            )
+            found = search_variant(queries, base.positive.score, fakes, backend, advance=advance)
         return base, found
 
     def block_scores(self, queries: Queries, fakes: Items | None) -> None:

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from engine.errors import InputError
 from engine.evaluate.gallery import Items, Queries
 from engine.evaluate.results import Direction, StageRecord
-from engine.evaluate.search import NO_ROW, BaseSearch, Best, VariantSearch
+from engine.evaluate.search import BaseSearch, Best, VariantSearch
 from engine.evaluate.stages.stage import SEARCH_VARIANT, BlockScores, Watched
 from engine.progress import Advance
 from engine.stopwatch import Stopwatch
 from engine.store.raw import Region
 from engine.store.schema import ORIGINAL, StoreHeader
 from engine.store.scratch import Scratch
-from indexes.protocol import Counts
+from indexes.protocol import NO_ROW, Counts
 
 BLOCK_SCORES = 1 << 22  # 16 MiB of float32, and masks of the same shape
 NOTHING = np.float32(-np.inf)

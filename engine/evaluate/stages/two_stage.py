@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from engine.evaluate.gallery import Items, Queries, Relation
 from engine.evaluate.results import Direction, StageRecord
-from engine.evaluate.search import NO_ROW, QUERY_BLOCK, BaseSearch, Best, VariantSearch
+from engine.evaluate.search import QUERY_BLOCK, BaseSearch, Best, VariantSearch
 from engine.evaluate.stages.embedded import EmbeddedStage
 from engine.evaluate.stages.reranking import Reranking, reranking_key
 from engine.evaluate.stages.stage import LOAD, SCORE_PAIRS, SEARCH_VARIANT, BlockScores
 from engine.stopwatch import Stopwatch
 from engine.store.schema import ORIGINAL
-from indexes.protocol import Counts, SearchBackend, TopK
+from indexes.protocol import NO_ROW, Counts, SearchBackend, TopK
 
 LAST = np.iinfo(np.int64).max
 

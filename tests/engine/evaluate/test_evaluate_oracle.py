@@ -142,8 +142,7 @@ def test_metrics_equal_the_full_matrix(
     world_parts: Any, policy: str, backend: str, data: st.DataObject
 ) -> None:
     world = data.draw(worlds(world_parts))
-    depth = data.draw(st.integers(1, 12))
-    results = evaluate_store(world_parts[2](world), ties=policy, backend=backend, depth=depth)  # type: ignore[arg-type]
+    results = evaluate_store(world_parts[2](world), ties=policy, backend=backend)  # type: ignore[arg-type]
     assert [(run.variant, run.direction) for run in results.runs] == [
         (None, "i2t"),
         ("words", "i2t"),
