@@ -34,7 +34,8 @@ from engine.corpus.corpus import Corpus
 from engine.corpus.decoding import decoding_threads
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
 from engine.demo import checkpoints, write_corpus
-from engine.encoders.registry import DEFAULT_BATCH_SIZE, open_encoder
+from engine.encoders.registry import open_encoder
+from engine.encoders.request import DEFAULT_BATCH_SIZE
 from engine.store.embedding.embed import embed
 from engine.store.embedding.report import EmbedReport
 from engine.variants.variant import Modality

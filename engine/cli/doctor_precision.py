@@ -88,7 +88,7 @@ def command(
 
 def chosen_precisions(text: str) -> list[str]:
     """The precisions to compare with fp32. Raises `InputError` for one that is unknown, or fp32 itself."""
-    from engine.encoders.registry import PRECISIONS
+    from engine.encoders.request import PRECISIONS
 
     names = [name.strip() for name in text.split(",")]
     for name in names:

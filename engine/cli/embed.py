@@ -17,7 +17,7 @@ from engine.cli.whole_number import WholeNumber
 from engine.corpus.decoding import MOST_DECODERS, decoding_threads
 from engine.corpus.images import check_image_folder
 from engine.corpus.read import read_corpus
-from engine.encoders.registry import DEFAULT_BATCH_SIZE, LARGEST_BATCH_SIZE, LARGEST_WORKERS
+from engine.encoders.request import DEFAULT_BATCH_SIZE, LARGEST_BATCH_SIZE, LARGEST_WORKERS
 
 if TYPE_CHECKING:
     from engine.corpus.corpus import Corpus

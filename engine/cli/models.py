@@ -113,7 +113,7 @@ def open_and_describe(spec: str, device: str, precision: str, preprocess: str | 
 def working_precisions(device: torch.device) -> Iterator[str]:
     """The precisions that the device can compute in."""
     from engine.encoders.device import check_precision
-    from engine.encoders.registry import PRECISIONS
+    from engine.encoders.request import PRECISIONS
 
     for precision in PRECISIONS:
         try:

@@ -9,7 +9,7 @@ import click
 
 from engine.cli.paths import PATH
 from engine.cli.whole_number import WholeNumber
-from engine.encoders.registry import DEFAULT_PAIR_BATCH
+from engine.encoders.request import DEFAULT_PAIR_BATCH
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

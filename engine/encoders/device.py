@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from engine.encoders.registry import EncoderRequest, check_device_name
+from engine.encoders.request import EncoderRequest, check_device_name
 from engine.errors import InputError
 
 AUTOCAST_DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 
 IMAGES, REGIONS = "images", "region features"
 

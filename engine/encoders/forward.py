@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.encoders.device import autocast, check_precision, resolve_device
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 from engine.errors import InputError
 from indexes.tf32 import float32_products
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from engine.encoders.encoder import Encoder
-from engine.encoders.registry import DEFAULT_BATCH_SIZE, check_family, open_encoder, parse_spec
+from engine.encoders.registry import check_family, open_encoder, parse_spec
+from engine.encoders.request import DEFAULT_BATCH_SIZE
 from engine.encoders.spec_paths import without_folders
 from engine.progress import Progress
 from engine.variants.influence import Influence

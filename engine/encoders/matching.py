@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from engine.encoders.device import arithmetic
 from engine.encoders.forward import Forward, Rows, pad_features, pad_ids
 from engine.encoders.opened import OpenedEncoder
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 from engine.encoders.scorer import PUBLISHED_SHORTLISTS, Join, State
 from engine.encoders.token_memory import TokenMemory
 from engine.encoders.weights import hash_weights

@@ -11,7 +11,8 @@ from pathlib import Path
 from engine.encoders.family import NeededFile
 from engine.encoders.offline import hub_cache
 from engine.encoders.options import CheckpointOptions, checkpoint_paths, read_options
-from engine.encoders.registry import EncoderRequest, model_families, parse_spec
+from engine.encoders.registry import model_families, parse_spec
+from engine.encoders.request import EncoderRequest
 from engine.encoders.vocabulary import vocabulary_files
 
 

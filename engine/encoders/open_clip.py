@@ -34,7 +34,7 @@ from engine.encoders.open_clip_tokenizer import (
 )
 from engine.encoders.opened import OpenedEncoder
 from engine.encoders.preprocess import Preprocess
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 from engine.encoders.token_memory import TokenMemory
 from engine.encoders.weights import Weights, hash_weights
 from engine.errors import InputError

@@ -22,7 +22,7 @@ from open_clip import pretrained as published
 
 from engine.encoders.offline import hub_cache, no_network
 from engine.encoders.preprocess import PRESETS, Preprocess, parse_preprocess, preprocess_from_config
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 from engine.errors import InputError
 
 LOCAL_DIR = "local-dir"

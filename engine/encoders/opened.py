@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.encoders.forward import Forward, Rows, unit_rows
 from engine.encoders.identity import json_digest
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 
 
 class OpenedModel:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.encoders.registry import EncoderRequest, model_families
+from engine.encoders.registry import model_families
+from engine.encoders.request import EncoderRequest
 from engine.errors import InputError, unknown_name
 
 

@@ -17,7 +17,7 @@ from types import ModuleType
 from engine.encoders.encoder import Encoder
 from engine.encoders.foreign import METHODS, CheckedEncoder, call
 from engine.encoders.library_errors import first_line
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 from engine.errors import InputError, unknown_name
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -23,41 +22,10 @@ from engine.encoders.encoder import Encoder
 from engine.encoders.family import Family
 from engine.encoders.foreign import CheckedEncoder, call
 from engine.encoders.preprocess import parse_preprocess
+from engine.encoders.request import DEFAULT_BATCH_SIZE, PRECISIONS, EncoderRequest
 from engine.errors import InputError, unknown_name
-from engine.path_text import path_text
 
 ENTRY_POINT_GROUP = "itrstress.encoders"
-PRECISIONS = ("fp32", "bf16", "fp16")
-DEVICES = ("auto", "cpu", "cuda", "mps")
-DEFAULT_BATCH_SIZE = 64
-DEFAULT_PAIR_BATCH = 64  # pairs through a matching head at once
-LARGEST_BATCH_SIZE = 2**16
-LARGEST_WORKERS = 256
-
-
-@dataclass(frozen=True)
-class EncoderRequest:
-    """What the user asked for: the parts of the spec, and the options.
-
-    `weights` is None when the spec has no third part. `device` is "auto", "cpu", "cuda", "cuda:N" or "mps";
-    `precision` one of `PRECISIONS`; `batch_size` the rows a forward pass has; `preprocess` the image
-    preprocessing that the user named (`engine.encoders.preprocess`), or None for the checkpoint's own.
-    """
-
-    family: str
-    name: str
-    weights: str | None = None
-    device: str = "auto"
-    precision: str = "fp32"
-    batch_size: int = DEFAULT_BATCH_SIZE
-    preprocess: str | None = None
-
-    @property
-    def spec(self) -> str:
-        """The spec string, as text that can be stored."""
-        return path_text(
-            ":".join(part for part in (self.family, self.name, self.weights) if part is not None)
-        )
 
 
 @cache
@@ -157,13 +125,6 @@ def names_files(family: str) -> bool:
 def find_plugins() -> Mapping[str, EntryPoint]:
     """The plug-ins' families by name."""
     return {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
-
-
-def check_device_name(name: str) -> None:
-    """Raise `InputError` for what cannot be a device; whether it is there, `engine.encoders.device` says."""
-    kind, _, number = name.partition(":")
-    if kind not in DEVICES or (number and (kind != "cuda" or not number.isdecimal())):
-        raise unknown_name("device", name, [*DEVICES, "cuda:N"])
 
 
 def check_model(

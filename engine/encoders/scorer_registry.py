@@ -6,15 +6,8 @@ from importlib import import_module
 from typing import cast
 
 from engine.encoders.encoder import Encoder
-from engine.encoders.registry import (
-    DEFAULT_BATCH_SIZE,
-    PRECISIONS,
-    EncoderRequest,
-    model_families,
-    open_encoder,
-    parse_spec,
-    scores_pairs,
-)
+from engine.encoders.registry import model_families, open_encoder, parse_spec, scores_pairs
+from engine.encoders.request import DEFAULT_BATCH_SIZE, PRECISIONS, EncoderRequest
 from engine.encoders.scorer import PairScorer, Reranker
 from engine.errors import InputError, unknown_name
 

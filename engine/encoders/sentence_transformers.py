@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.encoders.forward import check_no_preprocess, open_forward
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 from engine.encoders.transformers.encoder import TransformersEncoder, open_folder
 from engine.encoders.transformers.source import Layout, check_name, find_folder, missing_files
 from engine.errors import InputError

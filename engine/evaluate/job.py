@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from engine.encoders.registry import DEFAULT_PAIR_BATCH
+from engine.encoders.request import DEFAULT_PAIR_BATCH
 from engine.errors import InputError
 from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, DEFAULT_SEED, Resampling
 from engine.evaluate.distractors import DistractorChoice

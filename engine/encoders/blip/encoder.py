@@ -9,7 +9,7 @@ from engine.encoders.captions import first_words
 from engine.encoders.forward import open_forward
 from engine.encoders.matching import MatchingEncoder, Recipe
 from engine.encoders.options import checkpoint_paths, read_options
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 from engine.encoders.wordpiece import read_wordpiece
 
 LONGEST_TEXT = 35

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.encoders.family import IMAGES, Family, FamilyFacts, NeededFile
 from engine.encoders.needed_files import needed_in_folder, not_cached
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 
 
 def needed_files(request: EncoderRequest) -> list[NeededFile]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.encoders.family import IMAGES, REGIONS, Family, FamilyFacts, NeededFile
 from engine.encoders.needed_files import needed_file, needed_words
 from engine.encoders.options import checkpoint_paths, read_options
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 
 
 def needed_files(request: EncoderRequest) -> list[NeededFile]:

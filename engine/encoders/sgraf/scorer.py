@@ -17,7 +17,7 @@ from engine.encoders.forward import Forward, batches_by_length, open_forward, pa
 from engine.encoders.opened import OpenedModel
 from engine.encoders.options import checkpoint_paths, read_options
 from engine.encoders.regions import ImageInput, check_regions
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 from engine.encoders.scorer import State
 from engine.encoders.sgraf.model import Sgraf, load_sgraf
 from engine.encoders.vocabulary import Vocabulary, choose_vocabulary, find_vocabularies

@@ -21,7 +21,7 @@ from engine.encoders.forward import Forward, Rows, check_no_preprocess, open_for
 from engine.encoders.library_errors import first_line
 from engine.encoders.offline import no_network
 from engine.encoders.opened import OpenedEncoder
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 from engine.encoders.transformers.source import CONFIG, check_name, find_folder
 from engine.encoders.transformers.texts import TextInput, read_text_input, stack_tokens
 from engine.encoders.transformers.towers import Tower, Towers, library_quiet, load_towers

@@ -25,7 +25,7 @@ from engine.encoders.forward import (
 from engine.encoders.opened import OpenedEncoder
 from engine.encoders.options import CheckpointOptions, checkpoint_paths, read_options
 from engine.encoders.regions import ImageInput, check_regions
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 from engine.encoders.vocabulary import MASK, choose_vocabulary, find_vocabularies
 from engine.encoders.vse_infty.model import VseInfty, load_vse_infty, normalised
 from engine.encoders.weights import hash_weights

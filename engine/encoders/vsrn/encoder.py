@@ -23,7 +23,7 @@ from engine.encoders.forward import (
 from engine.encoders.opened import OpenedModel
 from engine.encoders.options import checkpoint_paths, read_options
 from engine.encoders.regions import ImageInput, check_regions
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 from engine.encoders.vocabulary import Vocabulary, choose_vocabulary, find_vocabularies
 from engine.encoders.vsrn.model import Vsrn, load_vsrn
 from engine.encoders.weights import hash_weights

@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.corpus.normalise import NORMALISATIONS
 from engine.corpus.registry import READERS
 from engine.corpus.shape import shorten
-from engine.encoders.registry import PRECISIONS, check_device_name
+from engine.encoders.request import PRECISIONS, check_device_name
 from engine.errors import unknown_name
 from engine.evaluate.names import safe_name
 from engine.store.distractors import parse_rows

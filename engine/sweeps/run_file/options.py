@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from engine.corpus.decoding import decoding_threads
 from engine.corpus.read import DEFAULT_SPLIT
-from engine.encoders.registry import DEFAULT_BATCH_SIZE, LARGEST_BATCH_SIZE, LARGEST_WORKERS
+from engine.encoders.request import DEFAULT_BATCH_SIZE, LARGEST_BATCH_SIZE, LARGEST_WORKERS
 from engine.evaluate.bootstrap import DEFAULT_RESAMPLES, MOST_RESAMPLES
 from engine.evaluate.plain_words import FilePath
 from engine.evaluate.results import DIRECTIONS, Direction, Record

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from engine.encoders.registry import EncoderRequest
+from engine.encoders.request import EncoderRequest
 from engine.errors import InputError
 
 COLOURS = ("red", "green", "blue")
