@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -29,6 +30,18 @@ def command() -> None:
 @click.option("--depth", default="100", show_default=True, metavar="N", help="Rows a query, or all.")
 @click.option("--by-rank", is_flag=True, help="Scores are minus the rank: tools then keep the order of ties.")
 @click.option("--backend", default="auto", show_default=True, metavar="NAME")
+@click.option(
+    "--index",
+    "index_folder",
+    type=PATH,
+    metavar="DIR",
+    help="Rank the galleries of this fixed index in place of those of STORE.h5, as evaluate --index does.",
+)
+@click.option(
+    "--allow-space-mismatch",
+    is_flag=True,
+    help="With --index: although queries and index are of different spaces; the runs' tag says so.",
+)
 @click.option("--force", is_flag=True, help="Replace files in DIR.")
 def trec_command(
     store_file: Path,
@@ -38,6 +51,8 @@ def trec_command(
     depth: str,
     by_rank: bool,
     backend: str,
+    index_folder: Path | None,
+    allow_space_mismatch: bool,
     force: bool,
 ) -> None:
     """Write TREC run and qrels files, for trec_eval, ir_measures, ranx.
@@ -45,27 +60,39 @@ def trec_command(
     Ids of queries, originals and adversarial items are three name spaces: image:, caption:, adversarial:.
     """
     from engine.evaluate.direction import DirectionSearch
+    from engine.evaluate.indexed import Against
     from engine.evaluate.names import run_name
     from engine.evaluate.results import DIRECTIONS
-    from engine.evaluate.sets import check_variants, variant_sets
+    from engine.evaluate.sets import canonical_name, check_variants, variant_sets
     from engine.evaluate.trec import write_trec
     from engine.outputs.atomic import output_folder
     from engine.report.console import ConsoleProgress
+    from engine.store.fixed_index import open_index
     from engine.store.reader import open_store
 
     if direction not in (*DIRECTIONS, BOTH):
         raise unknown_name("direction", direction, (*DIRECTIONS, BOTH))
+    if allow_space_mismatch and index_folder is None:
+        raise InputError("--allow-space-mismatch belongs to --index; add it or leave it out")
     rows = parse_depth(depth)
     directions = [one for one in DIRECTIONS if direction in (one, BOTH)]
-    with open_store(store_file) as store:
-        check_variants(store, variants, directions)
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(store_file))
+        against = None
+        if index_folder is not None:
+            against = Against(stack.enter_context(open_index(index_folder)), allow_space_mismatch)
+        searched = {one: store if against is None else against.sets(store, one) for one in directions}
+        held = [store] if against is None else [store, against.index.gallery]
+        chosen = [canonical_name(one, *held) for one in variants]
+        check_variants(store, chosen, directions, searched)
         last = f"{run_name(None, directions[-1])}.qrels"
-        with output_folder(out, last, force=force, inputs=[store_file]) as folder:
-            for one in directions:
-                search = DirectionSearch(store, one, backend=backend, progress=ConsoleProgress())
-                known = variant_sets(store, one)
-                for variant in (None, *(name for name in variants if name in known)):
-                    write_trec(search, variant, folder, rows, by_rank=by_rank)
+        inputs = [store_file, *([] if index_folder is None else [index_folder])]
+        folder = stack.enter_context(output_folder(out, last, force=force, inputs=inputs))
+        for one, sets in searched.items():
+            search = DirectionSearch(sets, one, backend=backend, progress=ConsoleProgress())
+            known = variant_sets(sets, one)
+            for variant in (None, *(name for name in chosen if name in known)):
+                write_trec(search, variant, folder, rows, by_rank=by_rank)
     click.echo(f"written: {out}")
 
 

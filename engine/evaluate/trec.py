@@ -3,8 +3,9 @@
 A run line is ``query Q0 document rank score tag``, a qrels line ``query 0 document 1`` for every positive.
 Queries, originals and adversarial items are three name spaces (``image:ID``, ``caption:ID``,
 ``adversarial:ID``), what TREC files cannot hold in an id (white space, control characters, %) is
-percent-encoded. Scores are exact float32 values. Tools that break ties their own way keep the listed order
-when scores are minus the rank instead (`by_rank`).
+percent-encoded. The tag names the program, and the fixed index where one was searched. Scores are exact
+float32 values. Tools that break ties their own way keep the listed order when scores are minus the rank
+instead (`by_rank`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from engine.evaluate.direction import DirectionSearch
 from engine.evaluate.gallery import Relation
+from engine.evaluate.indexed import AnySets, IndexedSets
 from engine.evaluate.names import run_name
 from engine.evaluate.ranking import Listed, Ranker
 from engine.outputs.place import not_writable
@@ -31,6 +33,11 @@ TAG = "itrstress"
 def trec_id(space: str, item: str) -> str:
     """An id for TREC files: one word, different for different items."""
     return f"{space}:{quote(item, safe=UNRESERVED)}"
+
+
+def tag_of(store: AnySets) -> str:
+    """The tag of a run: one word."""
+    return quote(store.use.label(TAG) if isinstance(store, IndexedSets) else TAG, safe=UNRESERVED)
 
 
 def write_trec(
@@ -48,10 +55,11 @@ def write_trec(
     gallery = [trec_id(NAME_SPACE[ranker.gallery.modality], item) for item in ranker.gallery.ids]
     fakes = [] if ranker.fakes is None else [trec_id(ADVERSARIAL, item) for item in ranker.fakes.ids]
     documents = [*gallery, *fakes]
+    tag = tag_of(search.store)
     name = run_name(variant, search.direction)
     run_file, qrels_file = folder / f"{name}.run", folder / f"{name}.qrels"
     with search.watched(f"{variant or 'original'} lists", len(queries)) as advance:
-        write_lines(run_file, run_lines(ranker, queries, documents, depth, by_rank, advance))
+        write_lines(run_file, run_lines(ranker, queries, documents, depth, by_rank, tag, advance))
     write_lines(qrels_file, qrels_lines(ranker, queries, gallery))
     return run_file, qrels_file
 
@@ -62,16 +70,17 @@ def run_lines(
     documents: Sequence[str],
     depth: int | None,
     by_rank: bool,
+    tag: str,
     advance: Callable[[int], None],
 ) -> Iterator[str]:
     """The lines of a run file, query by query."""
     for listed in ranker.lists(ranker.size if depth is None else depth):
-        yield from block_lines(listed, queries, documents, by_rank)
+        yield from block_lines(listed, queries, documents, by_rank, tag)
         advance(listed.stop - listed.start)
 
 
 def block_lines(
-    listed: Listed, queries: Sequence[str], documents: Sequence[str], by_rank: bool
+    listed: Listed, queries: Sequence[str], documents: Sequence[str], by_rank: bool, tag: str
 ) -> Iterator[str]:
     """The lines of a block of queries."""
     for query, scores, rows in zip(
@@ -79,7 +88,7 @@ def block_lines(
     ):
         for rank, (row, score) in enumerate(zip(rows, scores, strict=True), start=1):
             value = str(-rank) if by_rank else np.format_float_positional(score, unique=True, trim="0")
-            yield f"{query} Q0 {documents[row]} {rank} {value} {TAG}\n"
+            yield f"{query} Q0 {documents[row]} {rank} {value} {tag}\n"
 
 
 def qrels_lines(ranker: Ranker, queries: Sequence[str], gallery: Sequence[str]) -> Iterator[str]:

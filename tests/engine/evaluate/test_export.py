@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +159,55 @@ def test_clip_benchmark_reads_clean_retrieval(
     write_results(attacked, tmp_path / "attacked" / "results.json")
     assert run(["export", "clip-benchmark", str(tmp_path / "attacked"), "--out", str(tmp_path / "x")]) == 2
     assert "there is no run without variant" in capsys.readouterr().err
+
+
+def test_ir_measures_finds_our_numbers_in_a_fixed_index(
+    make_world: Any, store_writer: Any, tmp_path: Path, capsys: Any
+) -> None:
+    """The galleries and fakes are the index's, the queries the store's."""
+    store = store_writer(make_world(images=40, seed=1), tmp_path / "new.h5")
+    old = store_writer(make_world(images=40, seed=0), tmp_path / "old.h5")
+    index = tmp_path / "old.index"
+    assert run(["index", "build", str(old), "--out", str(index)]) == 0
+    against = ["--index", str(index), "--variant", "swap:seed=7", "--variant", "typo:seed=3"]
+    first = ["--ties", "optimistic"]  # as listed: an original stands before a fake that is its copy
+    assert run(["evaluate", str(store), "--out", str(tmp_path / "results"), *against, *first]) == 0
+    out = tmp_path / "trec"
+    arguments = ["export", "trec", str(store), "--out", str(out), "--depth", "all", "--by-rank", *against]
+    assert run(arguments) == 0
+    runs = {(one.variant, one.direction): one for one in read_results(tmp_path / "results").runs}
+    names = {"swap,seed=7.i2t": ("swap:seed=7", "i2t"), "typo,seed=3.t2i": ("typo:seed=3", "t2i")}
+    for name, key in names.items():
+        qrels = ir_measures.read_trec_qrels(str(out / f"{name}.qrels"))
+        ranking = list(ir_measures.read_trec_run(str(out / f"{name}.run")))
+        measures = [ir_measures.parse_measure(f"Success@{k}") for k in (1, 5, 10)]
+        found = ir_measures.calc_aggregate(measures, list(qrels), ranking)
+        for k, measure in zip((1, 5, 10), measures, strict=True):
+            assert 100 * found[measure] == pytest.approx(runs[key].metrics[f"recall@{k}"])
+            assert 0 < found[measure] < 1
+    line = (out / "swap,seed=7.i2t.run").read_text().splitlines()[0].split()
+    assert line[5] == "itrstress%20@%20old.index"
+    without = ["export", "trec", str(store), "--out", str(tmp_path / "own"), "--variant", "swap:seed=7"]
+    assert run([*without, "--depth", "all", "--by-rank"]) == 0
+    assert (tmp_path / "own" / "none.i2t.run").read_text() != (out / "none.i2t.run").read_text()
+    capsys.readouterr()
+    assert run([*without, "--allow-space-mismatch"]) == 2
+    assert "--allow-space-mismatch belongs to --index" in capsys.readouterr().err
+
+
+def test_a_run_in_an_index_of_another_space_says_so(
+    make_world: Any, store_writer: Any, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    store = store_writer(make_world(), tmp_path / "new.h5")
+    world = make_world()
+    monkeypatch.setattr(type(world), "header", replace(world.header, encoder_fingerprint="f" * 64))
+    old = store_writer(world, tmp_path / "old.h5")
+    index = tmp_path / "old.index"
+    assert run(["index", "build", str(old), "--out", str(index)]) == 0
+    arguments = ["export", "trec", str(store), "--out", str(tmp_path / "trec"), "--index", str(index)]
+    assert run(arguments) == 2
+    assert "the index is of the space" in capsys.readouterr().err
+    assert not (tmp_path / "trec").exists()
+    assert run([*arguments, "--allow-space-mismatch"]) == 0
+    line = (tmp_path / "trec" / "none.t2i.run").read_text().splitlines()[0].split()
+    assert line[5:] == ["itrstress%20@%20old.index%20(another%20space)"]
