@@ -187,6 +187,22 @@ def rounding_norms_into(rows: Any, center: Any, low: Any, halves: Any, residues:
 
 
 @compiled
+def center_products_into(rows: Any, center: Any, out: Any) -> None:
+    """Inner products of float32 rows with a float64 vector, in float64, into out [n]."""
+    lanes = np.empty(8, np.float64)
+    for i in range(len(rows)):
+        row = rows[i]
+        whole = len(row) // 8 * 8
+        lanes[:] = 0.0
+        for j in range(0, whole, 8):
+            for lane in range(8):
+                lanes[lane] += np.float64(row[j + lane]) * center[j + lane]
+        for j in range(whole, len(row)):
+            lanes[0] += np.float64(row[j]) * center[j]
+        out[i] = lanes.sum()
+
+
+@compiled
 def _worse(score: Any, row: Any, other_score: Any, other_row: Any) -> Any:
     """Whether (score, row) stands behind the other in the promised order."""
     return score < other_score or (score == other_score and row > other_row)
@@ -454,15 +470,17 @@ def _excess(value: Any, offset: Any, score: Any, bound: Any, unit: Any) -> Any:
 
 
 @compiled
-def _fill_maxima(line: Any, maxima: Any) -> None:
-    """The largest entry of every group of columns, as `_rank` orders them; NaN only where it comes first."""
-    for group in range(len(maxima)):
-        part = line[group * GROUP : min((group + 1) * GROUP, len(line))]
-        best = _rank(part[0])
-        for j in range(1, len(part)):
-            rank = _rank(part[j])
-            best = rank if rank > best else best
-        maxima[group] = best
+def _highest(line: Any) -> Any:
+    """The largest entry as `_rank` orders them; NaN only where it comes first."""
+    highest = line[0]
+    for j in range(1, len(line)):
+        highest = max(highest, line[j])
+    if highest > 0:  # positive bfloat16 are ordered as they are, above all negative ones
+        return _rank(highest)
+    best = _rank(line[0])
+    for j in range(1, len(line)):
+        best = max(best, _rank(line[j]))
+    return best
 
 
 def _maxima_like(tile: Any, size: Any) -> Any:
@@ -634,15 +652,13 @@ def lead(
     bits = single.view(np.int32)
     scaled = np.empty(queries.shape[1], np.float64)
     scratch = np.empty(rows.shape[1], np.float32)
-    maxima = _maxima_like(tile, (tile.shape[1] + GROUP - 1) // GROUP)
     unit = _output_unit(tile)
     worst = -np.inf
     for i in range(len(tile)):
         line, prepared = tile[i], False
         floor = np.float64(scores[i]) - offsets[i] - bounds[i]
         if tied[i] == 0:
-            _fill_maxima(line, maxima)
-            highest = _value(_rank(maxima.max()), single, bits)  # a rank's rank is its entry
+            highest = _value(_rank(_highest(line)), single, bits)  # a rank's rank is its entry
             floor = highest - abs(highest) * unit - 2 * bounds[i]
         limit = _limit(tile, floor, False, single, bits)
         j = _next_candidate(line, 0, limit, None)

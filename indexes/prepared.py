@@ -36,21 +36,25 @@ times 1 + 2**-20 for the float64 arithmetic of norms and bound. For bfloat16 and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from indexes.certify import growth
-from indexes.kernels import HALVES, UNIT_FLOAT32, rounding_norms_into
+from indexes.kernels import HALVES, UNIT_FLOAT32, center_products_into, rounding_norms_into
 from indexes.protocol import Rows
 from indexes.validate import as_stored, row_norms
 from indexes.workers import run_tasks, thread_count
 
 CHUNK = 1024  # rows rounded at once: they stay in a core's cache
 SAMPLE = 4096  # rows whose mean is taken off
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,8 @@ class PreparedQueries:
 
     def offsets(self, rows: PreparedRows) -> NDArray[np.float64]:
         """float64 [n]: q.m, what a score of the first pass lacks."""
-        offsets: NDArray[np.float64] = self.stored.astype(np.float64) @ rows.center.astype(np.float64)
+        offsets, center = np.empty(len(self.stored)), rows.center.astype(np.float64)
+        in_chunks(len(offsets), lambda part: center_products_into(self.stored[part], center, offsets[part]))
         return offsets
 
 
@@ -133,12 +138,21 @@ def bound(queries: PreparedQueries, rows: PreparedRows, precision: Precision) ->
 
 def prepare_queries(queries: NDArray[np.float32], precision: Precision) -> PreparedQueries:
     """Round validated queries [n, d]."""
-    stored = as_stored(queries)
-    low = precision.lower(queries)
-    residues, low_norms = np.empty(len(queries)), np.empty(len(queries))
+    prepared = PreparedQueries(
+        as_stored(queries),
+        torch.empty(queries.shape, dtype=precision.dtype),
+        *(np.empty(len(queries)) for _ in range(3)),
+    )
     nothing = np.zeros(queries.shape[1], np.float32)
-    rounding_norms_into(stored, nothing, _float32(low), HALVES, residues, low_norms)
-    return PreparedQueries(stored, low, row_norms(queries), residues, low_norms)
+
+    def fill(part: slice) -> None:
+        prepared.low[part] = low = precision.lower(queries[part])
+        prepared.norms[part] = row_norms(queries[part])
+        found = prepared.residues[part], prepared.low_norms[part]
+        rounding_norms_into(prepared.stored[part], nothing, _float32(low), HALVES, *found)
+
+    in_chunks(len(queries), fill)
+    return prepared
 
 
 def prepare_rows(rows: Rows, norm: float, precision: Precision, first: int = 0) -> PreparedRows:
@@ -146,21 +160,26 @@ def prepare_rows(rows: Rows, norm: float, precision: Precision, first: int = 0) 
     sample = rows[:: -(-len(rows) // SAMPLE)]
     center = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
     low = torch.empty(rows.shape, dtype=precision.dtype)
-    starts = range(0, len(rows), CHUNK)
-    tasks = [partial(_round_chunk, rows, center, precision, low, start) for start in starts]
-    residues, low_norms = zip(*run_tasks(tasks, thread_count()), strict=True)
+    found = in_chunks(len(rows), partial(_round_chunk, rows, center, precision, low))
+    residues, low_norms = zip(*found, strict=True)
     return PreparedRows(first, as_stored(rows), low, center, max(residues), max(low_norms), norm)
 
 
 def _round_chunk(
-    rows: Rows, center: NDArray[np.float32], precision: Precision, low: torch.Tensor, start: int
+    rows: Rows, center: NDArray[np.float32], precision: Precision, low: torch.Tensor, part: slice
 ) -> tuple[float, float]:
     """Fill a chunk of `low`; the largest |s| and |x'| in it."""
-    chunk = rows[start : start + CHUNK]
-    low[start : start + len(chunk)] = rounded = precision.lower(np.subtract(chunk, center, dtype=np.float32))
+    chunk = rows[part]
+    low[part] = rounded = precision.lower(np.subtract(chunk, center, dtype=np.float32))
     residues, low_norms = np.empty(len(chunk)), np.empty(len(chunk))
     rounding_norms_into(as_stored(chunk), center, _float32(rounded), HALVES, residues, low_norms)
     return float(residues.max()), float(low_norms.max())
+
+
+def in_chunks(count: int, work: Callable[[slice], Result]) -> list[Result]:
+    """What `work` gives for [0, count), chunk by chunk and shared by the threads."""
+    parts = (slice(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK))
+    return run_tasks([partial(work, part) for part in parts], thread_count())
 
 
 def _float32(low: torch.Tensor) -> NDArray[np.float32]:
