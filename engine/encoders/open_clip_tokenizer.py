@@ -20,6 +20,7 @@ ALLOWED_SETTINGS = ("clean", "strip_sep_token", "language")
 CLEANINGS = ("canonicalize", "lower", "whitespace")
 CONTEXT_LENGTH = 77
 MARKS = 2  # begin and end
+CLIPS_MARKS = 3  # those, and the class token
 
 
 def build_tokenizer(text_config: Mapping[str, Any], folder: Path | None, label: str) -> Any:
@@ -111,8 +112,10 @@ def is_cut(tokenizer: Any, text: str, row: NDArray[np.int32]) -> bool:
     cleaned = tokenizer.clean_fn(text)
     inner = getattr(tokenizer, "tokenizer", None)
     if inner is not None:
+        own_marks = tokenizer.tokenizer_mode != "clips"
         # the library's warning of long texts is of those that nobody cuts
-        return len(inner(cleaned, truncation=False, verbose=False)["input_ids"]) > most
+        ids = inner(cleaned, truncation=False, verbose=False, add_special_tokens=own_marks)["input_ids"]
+        return len(ids) + (0 if own_marks else CLIPS_MARKS) > most
     return len(tokenizer.encode(text)) + MARKS > most
 
 

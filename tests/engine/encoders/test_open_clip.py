@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+from engine.encoders.open_clip_tokenizer import build_tokenizer, is_cut, is_padded, token_rows
 from engine.encoders.preprocess import parse_preprocess
 from engine.encoders.registry import open_encoder
 from engine.errors import InputError
@@ -353,6 +354,48 @@ def test_batch_size_is_part_of_a_half_precision_fingerprint_only(tiny_model: Pat
     assert fingerprint("fp32", 4) == fingerprint("fp32", 64)
     assert fingerprint("bf16", 4) != fingerprint("bf16", 64)
     assert fingerprint("bf16", 4) == fingerprint("bf16", 4) != fingerprint("fp32", 4)
+
+
+LENGTHS = ("", "abc", *("a" * n for n in range(7, 13)), *("a " * n for n in range(7, 13)))
+# what cleaning makes a mark of, and what ends as padding does
+MARKED = (
+    "<pad>" * 3,
+    "a" * 8 + "<pad>" * 3,
+    "a" * 20 + "<pad><pad>",
+    "a" * 8 + "&lt;pad&gt;&lt;pad&gt;",
+    "a" * 8 + "\uff1cpad>" * 3,
+)
+AT_THE_END = ("a" * 9 + "!", "a" * 10 + "!!", "caf\u00e9" * 3, "[SEP]" * 20)
+
+
+@pytest.mark.parametrize("kind", ["own", "left", "sep", "clips", "clip"])
+def test_a_text_is_cut_when_the_tokenizer_would_give_more(
+    make_tiny_model: Callable[..., Path], kind: str
+) -> None:
+    """Most texts need not be tokenised again to know it; what is said is the same as if all were."""
+    folder = make_tiny_model("model")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= {"bos_token": "<start>", "cls_token": "<start>", "sep_token": "<end>"}
+    settings |= {"padding_side": "left"} if kind == "left" else {}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    config: dict[str, Any] = {"context_length": 12, "hf_tokenizer_name": "local"}
+    config |= {"tokenizer_mode": "clips"} if kind == "clips" else {}
+    config |= {"tokenizer_kwargs": {"strip_sep_token": True}} if kind == "sep" else {}
+    tokenizer = build_tokenizer(config if kind != "clip" else {"context_length": 12}, folder, "it")
+    captions = [*LENGTHS, *MARKED, *AT_THE_END]
+    rows = token_rows(tokenizer, captions)
+
+    if kind == "clip":
+        whole = [len(tokenizer.encode(text)) + 2 for text in captions]
+    else:
+        inner, marks = tokenizer.tokenizer, kind != "clips"
+        cleaned = [tokenizer.clean_fn(text) for text in captions]
+        whole = [
+            len(inner(text, add_special_tokens=marks)["input_ids"]) + 3 * (not marks) for text in cleaned
+        ]
+    assert [is_cut(tokenizer, *one) for one in zip(captions, rows, strict=True)] == [n > 12 for n in whole]
+    known = [is_padded(tokenizer, *one) for one in zip(captions, rows, strict=True)]
+    assert known[:3] == [kind != "left"] * 3
 
 
 def test_texts_that_are_cut_are_named(
