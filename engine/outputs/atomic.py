@@ -18,6 +18,7 @@ from engine.outputs.lock import WriterLock
 from engine.outputs.place import as_given, check_not_an_input, check_output_folder, not_writable, place_of
 
 PARTIAL = ".partial"
+WHOLE = ".whole"  # in an output folder: files that are all there, and not all moved to their places
 
 
 def write_atomically(
@@ -54,9 +55,11 @@ def output_folder(out: Path, last: str, *, force: bool, inputs: Iterable[Path] =
 
     It lies in `out`, which may be all that can be written. The file named `last` says that the rest is there:
     it is moved last, and an older one is removed first. With `force`, files of the same names in `out` are
-    replaced and all others are left alone. Raises `InputError` before anything is written when `out` is no
-    folder, cannot be written, is not empty and `force` is not given, or is being written by another process;
-    at the end for a file that is one of the `inputs`.
+    replaced and all others are left alone. Once the first file is moved all of them will be: an interrupt
+    waits for that, and what a kill left unmoved is moved by the next command (which then ends, without
+    `force`). Raises `InputError` before anything is written when `out` is no folder, cannot be written, is
+    not empty and `force` is not given, or is being written by another process; at the end for a file that is
+    one of the `inputs`.
     """
     target = check_output_folder(out, "--out")
     read = list(inputs)
@@ -64,8 +67,13 @@ def output_folder(out: Path, last: str, *, force: bool, inputs: Iterable[Path] =
     staging = target / PARTIAL
     try:
         with locked(staging, out) as lock, shown_as(staging, out):
-            check_content(target, out, {staging.name, lock.path.name}, force=force)
             clear(staging)
+            if finish_publishing(target, last) and not force:
+                raise InputError(
+                    f"--out {out}: an earlier command was killed while it put its files there; they are all "
+                    "there now; --force makes them again"
+                )
+            check_content(target, out, {staging.name, lock.path.name}, force=force)
             try:
                 make_folder(staging)
                 yield staging
@@ -93,13 +101,35 @@ def check_content(target: Path, out: Path, own: Collection[str], *, force: bool)
 
 def publish(staging: Path, out: Path, last: str, inputs: Sequence[Path]) -> None:
     """Move the files of one folder into another, `last` at the end. Raises `InputError` when it cannot be."""
-    files = sorted(staging.iterdir(), key=lambda file: (file.name == last, file.name))
-    places = {file: place_of(out / file.name) for file in files}
-    for place in places.values():
-        check_not_an_input(place, place, inputs)
     try:
-        place_of(out / last).unlink(missing_ok=True)
-        for file, place in places.items():
+        for file in staging.iterdir():
+            place = place_of(out / file.name)
+            check_not_an_input(place, place, inputs)
+            flush_path(file)
+        staging.replace(out / WHOLE)
+        finish_publishing(out, last)
+    except KeyboardInterrupt:
+        finish_publishing(out, last)
+        raise
+    except OSError as error:
+        raise not_writable(out, error) from error
+
+
+def finish_publishing(out: Path, last: str) -> bool:
+    """Move what is whole and not yet in its place, `last` at the end; whether there was anything.
+
+    Raises `InputError` when it cannot be moved: it stays there for the next try.
+    """
+    whole = out / WHOLE
+    if not is_own_folder(whole):
+        clear(whole)
+        return False
+    files = sorted(whole.iterdir(), key=lambda file: (file.name == last, file.name))
+    try:
+        if (whole / last) in files:
+            place_of(out / last).unlink(missing_ok=True)
+        for file in files:
+            place = place_of(out / file.name)
             if place.parent == out:
                 file.replace(place)
             else:  # a link, perhaps to another disk
@@ -107,6 +137,8 @@ def publish(staging: Path, out: Path, last: str, inputs: Sequence[Path]) -> None
         flush_path(out)
     except OSError as error:
         raise not_writable(out, error) from error
+    clear(whole)
+    return True
 
 
 @contextmanager
@@ -137,10 +169,15 @@ def shown_as(temporary: Path, path: Path) -> Iterator[None]:
 
 def clear(temporary: Path) -> None:
     """Remove what a killed process left at a temporary name; a link there is never followed."""
-    if temporary.is_dir() and not temporary.is_symlink():
+    if is_own_folder(temporary):
         shutil.rmtree(temporary, ignore_errors=True)
     else:
         temporary.unlink(missing_ok=True)
+
+
+def is_own_folder(temporary: Path) -> bool:
+    """Whether a folder, not a link to one, is at a temporary name."""
+    return temporary.is_dir() and not temporary.is_symlink()
 
 
 def flush_path(path: Path) -> None:

@@ -80,6 +80,73 @@ def test_what_a_killed_process_left_is_gone_after_the_next_write(tmp_path: Path)
     assert names == {"a.txt", "out", "out/last"}
 
 
+PUBLISH = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+replace, left = Path.replace, [{step}]
+def replace_and_die(self, to):
+    replace(self, to)
+    left[0] -= 1
+    if left[0] == 0:
+        os.kill(os.getpid(), {signal})
+Path.replace = replace_and_die
+with output_folder(Path('out'), 'last', force={force}) as to:
+    for name in ('a', 'last', 'z'):
+        (to / name).write_text('new')
+"""
+NEW = {"a": "new", "last": "new", "z": "new"}
+
+
+def texts_of(folder: Path) -> dict[str, str]:
+    return {str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+def test_files_that_a_kill_left_unmoved_are_moved_by_the_next_command(
+    tmp_path: Path, step: int, force: bool
+) -> None:
+    """The first step puts the whole folder aside, the others move its files, `last` at the end."""
+    out = tmp_path / "out"
+    out.mkdir()
+    old = {name: "old" for name in (*NEW, "mine") if force}
+    for name, text in old.items():
+        (out / name).write_text(text)
+    killed_while(tmp_path, PUBLISH.format(step=step, signal=9, force=force))
+    assert (out / "last").exists() == (step == 4 or (force and step == 1))
+    with (
+        pytest.raises(
+            InputError, match=r"--out .*out: an earlier command was killed .* all there now; --force"
+        ),
+        atomic.output_folder(out, "last", force=False),
+    ):
+        raise AssertionError("entered")
+    assert texts_of(out) == {**old, **NEW}
+    assert len(list(out.iterdir())) == len({**old, **NEW})
+    with atomic.output_folder(out, "last", force=True) as folder:
+        (folder / "last").write_text("newer")
+    assert texts_of(out) == {**old, **NEW, "last": "newer"}
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+def test_an_interrupt_waits_for_all_files_to_be_moved(tmp_path: Path, step: int) -> None:
+    lines = ("import os", "from pathlib import Path", "from engine.outputs.atomic import *")
+    code = "\n".join((*lines, PUBLISH.format(step=step, signal="signal.SIGINT", force=False)))
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, capture_output=True)
+    assert b"KeyboardInterrupt" in done.stderr
+    assert texts_of(tmp_path / "out") == NEW
+    assert len(list((tmp_path / "out").iterdir())) == len(NEW)
+
+
+def test_what_was_left_of_files_that_were_never_whole_goes_without_force_too(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / atomic.PARTIAL).mkdir(parents=True)
+    (out / "mine").touch()
+    with pytest.raises(InputError, match="not empty"), atomic.output_folder(out, "last", force=False):
+        raise AssertionError("entered")
+    assert [file.name for file in out.iterdir()] == ["mine"]
+
+
 def test_bytes_are_on_the_disk_before_the_name_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     fsync, replace = os.fsync, Path.replace
