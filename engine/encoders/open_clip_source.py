@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import difflib
-import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +20,12 @@ import open_clip
 from huggingface_hub import HfApi
 from open_clip import pretrained as published
 
+from engine.encoders.model_files import check_model_files, read_object
 from engine.encoders.offline import hub_cache, no_network
 from engine.encoders.preprocess import PRESETS, Preprocess, parse_preprocess, preprocess_from_config
 from engine.encoders.request import EncoderRequest
 from engine.errors import InputError
+from engine.inputs import check_regular_file
 
 LOCAL_DIR = "local-dir"
 SECONDS_TO_ANSWER = 10.0
@@ -149,7 +151,9 @@ def cached_weights(tag: Mapping[str, Any]) -> Path | None:
 
 
 def _from_file(request: EncoderRequest, config: dict[str, Any], weights: Path) -> ModelSource:
-    if not weights.is_file():
+    if os.path.lexists(weights):
+        check_regular_file(weights, "a checkpoint")
+    else:
         tags = published.list_pretrained_tags_by_model(request.name)
         nearest = difflib.get_close_matches(str(request.weights), tags, n=1, cutoff=0.5)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; tags: {', '.join(tags)}" if tags else ""
@@ -157,7 +161,9 @@ def _from_file(request: EncoderRequest, config: dict[str, Any], weights: Path) -
             f"{request.spec}: {str(weights)!r} is neither a file nor a published tag of {request.name}{hint}"
         )
     beside = weights.parent / CONFIG_FILE
-    if not beside.is_file():
+    if os.path.lexists(beside):  # else the folder may be any
+        check_model_files(weights.parent)
+    else:
         return ModelSource(
             request.spec, config, weights, _named_or(request, _not_named(weights)), None, online=False
         )
@@ -178,6 +184,7 @@ def _from_file(request: EncoderRequest, config: dict[str, Any], weights: Path) -
 def _from_folder(request: EncoderRequest, folder: Path) -> ModelSource:
     if not folder.is_dir():
         raise InputError(f"{request.spec}: no such folder")
+    check_model_files(folder)
     file = folder / CONFIG_FILE
     if not file.is_file():
         raise InputError(f"{folder}: holds no {CONFIG_FILE}, which says how the model is built")
@@ -210,11 +217,8 @@ def _not_named(weights: Path) -> Callable[[], Preprocess]:
 
 def _read_config(file: Path) -> dict[str, Any]:
     """The document of a configuration file, with the parts that are read here checked."""
-    try:
-        document = json.loads(file.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: not valid JSON ({error})") from error
-    config = document.get("model_cfg") if isinstance(document, dict) else None
+    document = read_object(file)
+    config = document.get("model_cfg")
     if not isinstance(config, dict):
         raise InputError(f"{file}: has no object model_cfg, which says how the model is built")
     for field in ("vision_cfg", "text_cfg"):
@@ -224,7 +228,7 @@ def _read_config(file: Path) -> dict[str, Any]:
         raise InputError(
             f"{file}: model_cfg.embed_dim is {config.get('embed_dim')!r}, expected an integer above 0"
         )
-    return dict(document)
+    return document
 
 
 def _find_weights(folder: Path) -> Path:

@@ -19,16 +19,15 @@ from engine.encoders.foreign import METHODS, CheckedEncoder, call
 from engine.encoders.library_errors import first_line
 from engine.encoders.request import EncoderRequest
 from engine.errors import InputError, unknown_name
+from engine.inputs import check_regular_file
+
+SUFFIX = ".py"  # what ends so is a file
 
 
 def open_family(request: EncoderRequest) -> Encoder:
     """The encoder that the spec names. Raises `InputError` for whatever goes wrong on the way to it."""
-    if request.weights is None:
-        raise InputError(f"{request.spec}: names no object; expected python:MODULE:OBJECT")
-    if request.preprocess is not None:
-        raise InputError(
-            f"{request.spec}: the preprocessing of an encoder in Python is its own; leave --preprocess out"
-        )
+    check_request(request)
+    assert request.weights is not None
     module = _import(request)
     public = [name for name in vars(module) if not name.startswith("_")]
     if not hasattr(module, request.weights):
@@ -40,12 +39,24 @@ def open_family(request: EncoderRequest) -> Encoder:
     return CheckedEncoder(found, request.spec)
 
 
+def check_request(request: EncoderRequest) -> None:
+    """Raise `InputError` for what can be known to be wrong without running anything."""
+    if request.weights is None:
+        raise InputError(f"{request.spec}: names no object; expected python:MODULE:OBJECT")
+    if request.preprocess is not None:
+        raise InputError(
+            f"{request.spec}: the preprocessing of an encoder in Python is its own; leave --preprocess out"
+        )
+    if request.name.endswith(SUFFIX):
+        check_regular_file(Path(request.name).expanduser(), f"a Python module ({request.spec})")
+
+
 def _import(request: EncoderRequest) -> ModuleType:
     """The module, with the working folder before all others while it is imported."""
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
-        if request.name.endswith(".py"):
+        if request.name.endswith(SUFFIX):
             return _import_file(Path(request.name).expanduser(), request.spec)
         return import_module(request.name)
     except InputError:
@@ -60,8 +71,6 @@ def _import(request: EncoderRequest) -> ModuleType:
 
 
 def _import_file(file: Path, spec: str) -> ModuleType:
-    if not file.is_file():
-        raise InputError(f"{spec}: {file}: no such file")
     name = f"itrstress_python_{hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:16]}"
     found = importlib.util.spec_from_file_location(name, file)
     if found is None or found.loader is None:

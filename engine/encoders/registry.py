@@ -132,8 +132,8 @@ def check_model(
 ) -> None:
     """Raise `InputError` for what can be known to be wrong before any weights are read.
 
-    The device and the precision must be there, and where the family has a function `check_request` beside
-    its `open_family`, the request must pass that.
+    The device and the precision must be there, so must the files of a family that `names_files`, and where
+    the family has a function `check_request` beside its `open_family`, the request must pass that.
     """
     from engine.encoders.device import check_precision, resolve_device
 
@@ -141,10 +141,15 @@ def check_model(
     check_family(family)
     check_precision(precision, resolve_device(device))
     own = model_families().get(family)
-    if own is not None:
-        check = getattr(import_module(own.module), "check_request", None)
-        if check is not None:
-            check(EncoderRequest(family, name, weights, device, precision, preprocess=preprocess))
+    if own is None:
+        return
+    request = EncoderRequest(family, name, weights, device, precision, preprocess=preprocess)
+    check = getattr(import_module(own.module), "check_request", None)
+    if check is not None:
+        check(request)
+    missing = [file for file in own.needed_files(request) if not file.there] if own.names_files else []
+    if missing:
+        raise InputError(f"{spec}: no {missing[0].what} ({missing[0].where}); give the path of what is there")
 
 
 def cut_texts(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.bool_] | None:

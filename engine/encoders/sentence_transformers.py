@@ -7,11 +7,10 @@ sentence-transformers itself is not needed. A name without an owner is one of th
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from engine.encoders.forward import check_no_preprocess, open_forward
+from engine.encoders.model_files import check_model_files, read_json, read_object
 from engine.encoders.request import EncoderRequest
 from engine.encoders.transformers.encoder import TransformersEncoder, open_folder
 from engine.encoders.transformers.source import Layout, check_name, find_folder, missing_files
@@ -50,9 +49,12 @@ def hub_name(request: EncoderRequest) -> str:
 
 
 def _missing(root: Path) -> list[str]:
+    check_model_files(root)
     if not (root / MODULES).is_file():
         return [f"the list of modules ({MODULES})"]
-    return missing_files(model_folder(root))
+    folder = model_folder(root)
+    check_model_files(folder)
+    return missing_files(folder)
 
 
 LAYOUT = Layout("sentence-transformers", _missing)
@@ -61,7 +63,7 @@ LAYOUT = Layout("sentence-transformers", _missing)
 def model_folder(root: Path) -> Path:
     """The folder of the one module that is a model. Raises `InputError` when there is more to it."""
     file = root / MODULES
-    modules = _read(file)
+    modules = read_json(file)
     if not isinstance(modules, list) or not modules or not all(isinstance(one, dict) for one in modules):
         raise InputError(f"{file}: not a list of modules")
     kinds = [str(one.get("type")).rpartition(".")[2] for one in modules]
@@ -78,9 +80,8 @@ def model_folder(root: Path) -> Path:
 
 
 def _refuse_prompt(root: Path) -> None:
-    settings = _read(root / SETTINGS) if (root / SETTINGS).is_file() else {}
-    prompt = settings.get("default_prompt_name") if isinstance(settings, dict) else None
-    if prompt:
+    settings = read_object(root / SETTINGS) if (root / SETTINGS).is_file() else {}
+    if prompt := settings.get("default_prompt_name"):
         raise InputError(
             f"{root / SETTINGS}: puts the prompt {prompt!r} before every text, which is not supported"
         )
@@ -89,15 +90,7 @@ def _refuse_prompt(root: Path) -> None:
 def _longest_text(folder: Path) -> int | None:
     for name in MODULE_SETTINGS:
         if (folder / name).is_file():
-            settings = _read(folder / name)
-            longest = settings.get("max_seq_length") if isinstance(settings, dict) else None
+            longest = read_object(folder / name).get("max_seq_length")
             if isinstance(longest, int) and longest > 0:
                 return longest
     return None
-
-
-def _read(file: Path) -> Any:
-    try:
-        return json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{file}: not valid JSON ({error})") from None

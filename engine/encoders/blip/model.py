@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from transformers import BlipConfig, BlipForImageTextRetrieval
 from engine.encoders.bert import head_count
 from engine.encoders.blip.layout import library_layout
 from engine.encoders.checkpoint import flat_weights, read_checkpoint
+from engine.encoders.model_files import check_model_files, read_object
 from engine.encoders.positions import fit_to_image
 from engine.encoders.weights import Weights
 from engine.errors import InputError
@@ -176,6 +176,7 @@ def _find_files(path: Path) -> tuple[Path, Mapping[str, int]]:
     """The file of weights, and the attention heads of a folder's configuration by its section."""
     if not path.is_dir():
         return path, {}
+    check_model_files(path)
     file = next((path / name for name in _WEIGHT_FILES if (path / name).is_file()), None)
     if file is None:
         raise InputError(f"{path}: no {' or '.join(_WEIGHT_FILES)} in this folder; expected a saved model")
@@ -183,11 +184,9 @@ def _find_files(path: Path) -> tuple[Path, Mapping[str, int]]:
 
 
 def _read_heads(config: Path) -> dict[str, int]:
+    content = read_object(config)
     try:
-        content = json.loads(config.read_text("utf-8"))
         return {part: int(content[part]["num_attention_heads"]) for part in ("vision_config", "text_config")}
-    except FileNotFoundError:
-        raise InputError(f"{config}: no such file; expected the configuration beside the weights") from None
     except (ValueError, TypeError) as error:
         raise InputError(f"{config}: not a configuration of BLIP ({error})") from None
     except KeyError as error:

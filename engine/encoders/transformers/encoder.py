@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from torch import Tensor
 from engine.encoders.device import arithmetic
 from engine.encoders.forward import Forward, Rows, check_no_preprocess, open_forward
 from engine.encoders.library_errors import first_line
+from engine.encoders.model_files import check_model_files, read_object
 from engine.encoders.offline import no_network
 from engine.encoders.opened import OpenedEncoder
 from engine.encoders.request import EncoderRequest
@@ -54,6 +54,7 @@ def open_folder(
     request: EncoderRequest, forward: Forward, folder: Path, longest_text: int | None = None
 ) -> TransformersEncoder:
     """The encoder in a folder of transformers, whose texts are cut at `longest_text` tokens or earlier."""
+    check_model_files(folder)
     with no_network():
         towers = load_towers(folder)
         texts = read_text_input(folder, towers, longest_text)
@@ -174,7 +175,7 @@ def _identity(
     return {
         "family": request.family,
         "class": type(towers.network).__name__,
-        "config": _without_volatile(json.loads((folder / CONFIG).read_bytes())),
+        "config": _without_volatile(read_object(folder / CONFIG)),
         "weights": hash_weights(towers.network),
         "images": _without_volatile(settings),
         "texts": texts.identity,

@@ -14,6 +14,7 @@ from pathlib import Path
 from torch import Tensor
 
 from engine.encoders.checkpoint import read_state_dict
+from engine.encoders.model_files import check_model_files
 from engine.encoders.offline import hub_cache
 from engine.errors import InputError
 
@@ -58,6 +59,7 @@ def check_name(name: str, spec: str, layout: Layout | None = None) -> None:
     layout = layout or TRANSFORMERS
     folder = Path(name).expanduser()
     if folder.is_dir():
+        check_model_files(folder)
         missing = layout.missing(folder)
         if missing:
             raise InputError(f"{folder}: lacks {'; '.join(missing)}; expected a folder of {layout.library}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -319,10 +320,11 @@ def test_a_cut_off_file_is_named(copied: Path, size: int) -> None:
         ("model.safetensors", None, "lacks the weights (model.safetensors or"),
         ("preprocessor_config.json", None, "lacks the image processor (preprocessor_config.json"),
         ("tokenizer.json", None, "lacks the tokenizer (tokenizer.json"),
-        ("config.json", "{", "config.json: transformers"),
+        ("config.json", "{", "config.json: not valid JSON"),
         ("config.json", '{"model_type": "bert"}', "is no dual encoder; expected a model with"),
         ("config.json", '{"model_type": "no-such-model"}', "config.json: transformers"),
-        ("preprocessor_config.json", "[]", "the image processor cannot be read"),
+        ("preprocessor_config.json", "[]", "preprocessor_config.json: holds a JSON list; expected an object"),
+        ("preprocessor_config.json", '{"image_processor_type": 3}', "the image processor cannot be read"),
         ("tokenizer.json", "{}", "the tokenizer cannot be read"),
     ],
 )
@@ -333,6 +335,17 @@ def test_what_a_folder_lacks_is_named(copied: Path, file: str, content: str | No
     message = line(lambda: local(copied))
     assert words in message
     assert str(copied) in message
+
+
+@pytest.mark.parametrize(
+    "file", ["config.json", "preprocessor_config.json", "tokenizer_config.json", "model.safetensors"]
+)
+def test_a_pipe_among_the_files_is_named_before_a_library_waits_for_it(copied: Path, file: str) -> None:
+    (copied / file).unlink()
+    os.mkfifo(copied / file)
+    message = f"{copied / file} is a pipe; expected a file of the model; write its content to a file first"
+    assert line(lambda: local(copied)) == message
+    assert line(lambda: check_model(f"transformers:{copied}")) == message
 
 
 def test_towers_of_different_dimensions_are_refused(saved: Callable[[str], Path], tmp_path: Path) -> None:
