@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 WIDTH = 100
 SHORT = 12  # characters of a digest
 PART_WIDTH = 12  # columns of the name of a fingerprint's part, where that is enough
+OPTION_WIDTH = 20
 DIGEST = 64
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 
@@ -48,10 +49,17 @@ def list_command(as_json: bool) -> None:
 
 
 def family_lines(facts: FamilyFacts, width: int) -> Iterator[str]:
-    """A family in words: its specs, then what they are, in lines of `width` columns."""
+    """A family in words: its specs, what they are, their options; in lines of `width` columns."""
     yield click.style("   ".join(facts.forms), bold=True)
     about = f"{facts.models}; reads {facts.reads}; scores with {facts.scores}"
     yield click.wrap_text(about, width=width, initial_indent="    ", subsequent_indent="    ")
+    for option, words in facts.options.items():
+        yield click.wrap_text(
+            f"{option:<{OPTION_WIDTH}}{words}",
+            width=width,
+            initial_indent="      ",
+            subsequent_indent=" " * (6 + OPTION_WIDTH),
+        )
 
 
 @command.command("describe")
@@ -65,16 +73,22 @@ def describe_command(spec: str, device: str, precision: str, preprocess: str | N
 
     Nothing is downloaded. Ends with exit code 2 when files are missing, after saying which.
     """
+    from engine.encoders.catalogue import catalogue
     from engine.encoders.needed_files import needed_files
+    from engine.encoders.registry import check_family, parse_spec
 
     files = needed_files(spec)
+    family = parse_spec(spec)[0]
+    check_family(family)
+    options = catalogue()[family].options
     missing = [file for file in files or () if not file.there and "--preprocess" not in file.where]
     facts = None if missing else open_and_describe(spec, device, precision, preprocess)
     if as_json:
         listed = None if files is None else [vars(file) for file in files]
-        click.echo(json.dumps({"spec": spec, "files": listed, **(facts or {})}, indent=2, default=str))
+        found = {"spec": spec, "files": listed, "options": options, **(facts or {})}
+        click.echo(json.dumps(found, indent=2, default=str))
     else:
-        for line in [*file_lines(files), *fact_lines(facts or {})]:
+        for line in [*file_lines(files), *fact_lines({"options": list(options) or None, **(facts or {})})]:
             click.echo(line)
     if missing:
         raise InputError(

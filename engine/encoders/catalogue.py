@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.encoders.family import IMAGES, FamilyFacts
+from engine.encoders.options import describe_options
 from engine.encoders.registry import find_plugins, model_families
 
 
@@ -12,4 +15,8 @@ def catalogue() -> dict[str, FamilyFacts]:
         name: FamilyFacts((f"{name}:NAME[:WEIGHTS]",), IMAGES, "cosine", f"the plug-in {point.value}")
         for name, point in sorted(find_plugins().items())
     }
-    return {name: family.facts for name, family in model_families().items()} | plugins
+    own = {
+        name: replace(family.facts, options=describe_options(family.options))
+        for name, family in model_families().items()
+    }
+    return own | plugins

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.encoders.registry import model_families
 from engine.encoders.request import EncoderRequest
 from engine.errors import InputError, unknown_name
+
+_HEADS = "where nothing else says it, one for every 64 of its width"
+OPTIONS: Mapping[str, tuple[str, str]] = {
+    "vocab": ("FILE", "the vocabulary; by default the one beside the checkpoint"),
+    "image_size": ("PIXELS", "the side of an image; by default that of the training"),
+    "image_heads": ("N", f"attention heads of the image tower; {_HEADS}"),
+    "text_heads": ("N", f"attention heads of the text tower; {_HEADS}"),
+}
+"""What may be given by key: its value, and what it is."""
+
+
+def describe_options(keys: Iterable[str]) -> dict[str, str]:
+    """Some of the options for people: ``key=VALUE`` to what it is."""
+    return {f"{key}={OPTIONS[key][0]}": OPTIONS[key][1] for key in keys}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import EntryPoint
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from engine.cli.models import fact_lines
 from engine.encoders import registry
 from engine.encoders.catalogue import catalogue
 from engine.encoders.needed_files import needed_files
-from engine.encoders.registry import open_encoder
+from engine.encoders.registry import model_families, open_encoder
 
 Tiny = Any
 
@@ -189,3 +190,36 @@ def test_a_folder_of_transformers_is_described(
     assert f"there   tokenizer: {tmp_path}/tokenizer.json" in words
     assert f"MISSING configuration: {tmp_path}/config.json" in words
     assert "3 of the files it needs are missing" in error
+
+
+def test_every_option_of_a_family_is_listed_with_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["models", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert run(["models", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    for name, family in model_families().items():
+        assert [option.partition("=")[0] for option in listed[name]["options"]] == list(family.options)
+        block = shown[shown.index(family.facts.forms[0]) :].splitlines()[1:]
+        about = list(takewhile(lambda line: line.startswith(" "), block))
+        for option, words in listed[name]["options"].items():
+            assert any(line.startswith(f"      {option} ") and words.split()[0] in line for line in about)
+        assert sum("=" in line.split()[0] for line in about) == len(family.options)
+    assert {name for name, one in listed.items() if "image_heads=N" in one["options"]} == {"albef", "blip"}
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_description_has_the_options_of_its_family(
+    tmp_path: Path, as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["models", "describe", f"vse_infty:{tmp_path / 'gone.pth'}", *(["--json"] if as_json else [])]
+    assert run(command) == 2
+    shown = capsys.readouterr().out
+    if as_json:
+        assert list(json.loads(shown)["options"]) == ["vocab=FILE", "image_size=PIXELS", "text_heads=N"]
+    else:
+        assert "\noptions       vocab=FILE, image_size=PIXELS, text_heads=N\n" in shown
+
+
+def test_a_family_that_is_none_is_said_before_its_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["models", "describe", "blub:x"]) == 2
+    assert "unknown model family 'blub'" in capsys.readouterr().err
