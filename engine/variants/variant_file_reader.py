@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -27,6 +27,11 @@ ORIGINAL = "original"
 SIDES: tuple[Side, ...] = get_args(Side)
 MODALITIES: tuple[Modality, ...] = get_args(Modality)
 CONTENT_FIELDS: Mapping[Modality, str] = {"captions": "text", "images": "recipe"}
+CORPUS_FIELDS = ("name", "fingerprint", "normalisation", *MODALITIES)
+HEADER_FIELDS = (
+    *(MARK, "name", "family", "parameters", "seed", "side", "modality", "corpus"),
+    *("items", "left_out", "changed_rate", "made_with", "versions"),
+)
 EXPECTED = "a file of `itrstress variants make`"
 
 
@@ -99,12 +104,13 @@ def _parse_header(path: Path, line: bytes) -> Header:
     if not line.startswith(b"{"):
         raise InputError(f"{place}: no header of a variant; expected {EXPECTED}")
     record = _record(place, line)
-    if record.get(MARK) != SCHEMA:
+    if not (_is_whole(record.get(MARK)) and record[MARK] == SCHEMA):
         found = f"{describe(record[MARK])} in the field {MARK!r}" if MARK in record else f"no field {MARK!r}"
         raise InputError(f"{place}: {found}; expected {SCHEMA}, as in {EXPECTED}")
-    corpus = expect_object(expect_field(record, "corpus", place), f"{place}: field 'corpus'")
     inner = f"{place}: field 'corpus'"
-    versions = expect_object(record.get("versions", {}), f"{place}: field 'versions'")
+    corpus = expect_object(expect_field(record, "corpus", place), inner)
+    _expect_known(record, HEADER_FIELDS, place)
+    _expect_known(corpus, CORPUS_FIELDS, inner)
     return Header(
         name=_variant_name(expect_field(record, "name", place), place),
         side=_one_of(record, "side", SIDES, place),
@@ -116,11 +122,44 @@ def _parse_header(path: Path, line: bytes) -> Header:
         items=_count(record, "items", place),
         left_out=_count(record, "left_out", place),
         changed_rate=_rate(record, place),
-        family=record["family"] if isinstance(record.get("family"), str) else None,
-        parameters=expect_object(record.get("parameters", {}), f"{place}: field 'parameters'"),
+        family=_family(record, place),
+        parameters=_parameters(record, place),
         made_with=expect_object(record.get("made_with", {}), f"{place}: field 'made_with'"),
-        versions={name: str(version) for name, version in versions.items()},
+        versions=_versions(record, place),
     )
+
+
+def _expect_known(record: dict[str, Any], known: Sequence[str], place: str) -> None:
+    for name in record:
+        if name not in known:
+            raise InputError(f"{place}: {unknown_name('field', shorten(name), known)}")
+
+
+def _family(record: dict[str, Any], place: str) -> str | None:
+    family = record.get("family")
+    return None if family is None else expect_text(family, f"{place}: field 'family'")
+
+
+def _parameters(record: dict[str, Any], place: str) -> dict[str, Any]:
+    """The parameters, and among them the seed, which is there twice in our files."""
+    inner = f"{place}: field 'parameters'"
+    parameters = expect_object(record.get("parameters", {}), inner)
+    seeds = {
+        _count(one, "seed", where) for one, where in ((record, place), (parameters, inner)) if _seeded(one)
+    }
+    if len(seeds) > 1:
+        raise InputError(f"{place}: field 'seed' is not the seed among the parameters; expected the same")
+    return {**parameters, "seed": seeds.pop()} if seeds else parameters
+
+
+def _seeded(record: dict[str, Any]) -> bool:
+    return record.get("seed") is not None
+
+
+def _versions(record: dict[str, Any], place: str) -> dict[str, str]:
+    inner = f"{place}: field 'versions'"
+    versions = expect_object(record.get("versions", {}), inner)
+    return {name: expect_text(version, f"{inner}: {shorten(name)!r}") for name, version in versions.items()}
 
 
 def _variant_name(value: Any, place: str) -> str:
@@ -145,9 +184,13 @@ def _one_of(record: dict[str, Any], name: str, known: Iterable[Any], place: str)
 
 def _count(record: dict[str, Any], name: str, place: str) -> int:
     value = expect_field(record, name, place)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not _is_whole(value) or value < 0:
         raise InputError(f"{place}: field {name!r} is {describe(value)}; expected a whole number from 0 up")
     return value
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _rate(record: dict[str, Any], place: str) -> float:
@@ -196,9 +239,7 @@ class _ItemReader:
         if "left_out" in record:
             self._take_left_out(record, place)
             return
-        for name in record:
-            if name not in self._fields:
-                raise InputError(f"{place}: {unknown_name('field', shorten(name), self._fields)}")
+        _expect_known(record, self._fields, place)
         row = self._row(record, place)
         item_id = self._id(record, number, place)
         content = self._read_content(record, row, place)
@@ -221,9 +262,7 @@ class _ItemReader:
         return changed
 
     def _take_left_out(self, record: dict[str, Any], place: str) -> None:
-        for name in record:
-            if name not in ("original", "left_out"):
-                raise InputError(f"{place}: {unknown_name('field', shorten(name), ('original', 'left_out'))}")
+        _expect_known(record, ("original", "left_out"), place)
         row = self._row(record, place)
         if row in self.left_out or row in self._with_item:
             raise InputError(f"{place}: original {record['original']!r} is there before; expected it once")

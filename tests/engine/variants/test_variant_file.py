@@ -91,6 +91,15 @@ def test_the_header_says_what_the_file_is(corpus: Corpus, tmp_path: Path) -> Non
     assert read_header(path).seed == 7
 
 
+@pytest.mark.parametrize("parameters", [{}, {"seed": None}, {"seed": 7}])
+def test_the_seed_may_stand_in_either_place(
+    parameters: dict[str, Any], corpus: Corpus, tmp_path: Path
+) -> None:
+    path = edited(written("patch:0.8:seed=7", corpus, tmp_path), _set(0, parameters=parameters))
+    assert read_header(path).seed == 7
+    assert read_header(edited(path, _set(0, seed=None))).seed == parameters.get("seed")
+
+
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=9)
 values = st.recursive(st.none() | st.booleans() | st.integers() | texts, st.lists, max_leaves=5)
 
@@ -169,6 +178,28 @@ FAULTS: tuple[tuple[str, Edit, str], ...] = (
         _set(0, changed_rate=2),
         "field 'changed_rate' is a number (2); expected a number from 0 to 1",
     ),
+    (CAPTIONS, _set(0, itrstress_variant=True), "line 1: true in the field 'itrstress_variant'"),
+    *(
+        (CAPTIONS, _set(0, seed=seed), f"line 1: field 'seed' is {found}; expected a whole number from 0 up")
+        for seed, found in (
+            ("7", "text ('7')"),
+            (7.0, "a number (7.0)"),
+            (-1, "a number (-1)"),
+            (True, "true"),
+        )
+    ),
+    (CAPTIONS, _set(0, parameters={"seed": "3"}), "field 'parameters': field 'seed' is text ('3')"),
+    (CAPTIONS, _set(0, seed=4), "line 1: field 'seed' is not the seed among the parameters"),
+    (CAPTIONS, _set(0, family=3), "line 1: field 'family' is a number (3); expected text"),
+    (CAPTIONS, _set(0, parameters=[]), "line 1: field 'parameters': found an empty list; expected an object"),
+    (CAPTIONS, _set(0, made_with="x"), "line 1: field 'made_with': found text ('x'); expected an object"),
+    (CAPTIONS, _set(0, versions=[]), "line 1: field 'versions': found an empty list"),
+    (CAPTIONS, _set(0, versions={"nltk": 3}), "field 'versions': 'nltk' is a number (3); expected text"),
+    (CAPTIONS, _set(0, seeds=3), "line 1: unknown field 'seeds'; did you mean 'seed'?"),
+    (CAPTIONS, _set(0, corpus=[]), "line 1: field 'corpus': found an empty list; expected an object"),
+    (CAPTIONS, _corpus(nmae="x"), "line 1: field 'corpus': unknown field 'nmae'; did you mean 'name'?"),
+    (CAPTIONS, _corpus(captions="4"), "field 'corpus': field 'captions' is text ('4')"),
+    (CAPTIONS, _corpus(name=None), "field 'corpus': 'name' is null; expected text"),
     (CAPTIONS, _corpus(fingerprint="0" * 64), "made from the corpus 'test' (fingerprint 000000000..."),
     (CAPTIONS, _corpus(fingerprint="0", normalisation="pre_caption"), "use --normalisation pre_caption"),
     (
