@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -84,6 +85,36 @@ class RegionImages:
         features = self.open(row)
         shape = np.array(features.shape, dtype="<i8").tobytes()
         return hashlib.sha256(shape + features.astype("<f4", copy=False).tobytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class UnchangedImages:
+    """A source whose images still have the digests that a store is about to be keyed by ("": not known)."""
+
+    source: ImageSource
+    digests: Sequence[str]
+
+    @property
+    def reads(self) -> ImageInput:
+        """As of the source."""
+        return self.source.reads
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def open(self, row: int) -> Any:
+        """As of the source. Raises `InputError` too for an image that has been replaced meanwhile."""
+        image = self.source.open(row)
+        if self.digests[row] and self.source.digest(row) != self.digests[row]:
+            raise InputError(
+                f"image {row} was changed while it was read (not the file that this command began with); "
+                "leave the images alone and run again"
+            )
+        return image
+
+    def digest(self, row: int) -> str:
+        """As of the source."""
+        return self.source.digest(row)
 
 
 class NoImages:

@@ -22,7 +22,14 @@ from engine.store.embedding.work import (
     plan_work,
     with_cut_texts,
 )
-from engine.store.image_source import ImageSource, as_source, check_features, check_source, digest_images
+from engine.store.image_source import (
+    ImageSource,
+    UnchangedImages,
+    as_source,
+    check_features,
+    check_source,
+    digest_images,
+)
 from engine.store.schema import MODALITIES, StoredDtype
 from engine.store.writer import open_writer
 from engine.variants.variant import Modality, Variant
@@ -76,6 +83,7 @@ def embed(
                 file_digests = digest_images(source, workers)
             digests = image_digests(file_digests, None if force else Path(path))
             gone = gone_files(corpus, file_digests, digests)
+            source = UnchangedImages(source, file_digests)
         if not Path(path).exists():
             probe(encoder, corpus, source, file_digests or ())
         made = made_by(encoder, batch_size, command)

@@ -23,7 +23,13 @@ from engine.store.embedding.report import EmbedReport
 from engine.store.embedding.run import Run
 from engine.store.embedding.score_rows import ScoreRows
 from engine.store.embedding.work import header_of, made_by, plan_work
-from engine.store.image_source import ImageSource, check_features, digest_images, reads_of
+from engine.store.image_source import (
+    ImageSource,
+    UnchangedImages,
+    check_features,
+    digest_images,
+    reads_of,
+)
 from engine.store.kept_states import STATES_IN_MEMORY, KeptStates
 from engine.store.schema import ORIGINAL, StoredDtype
 from engine.store.writer import open_writer
@@ -69,6 +75,7 @@ def score(
                     f"image {file} cannot be read, and every caption is scored with every image; "
                     "put a whole file there"
                 )
+            source = UnchangedImages(source, digests)
             rows = ScoreRows(scorer, corpus, source, digests, states, batch_size)
             check_features(source, rows, corpus, workers)
             work = plan_work(corpus, variants, digests, made_by(rows, batch_size, command))

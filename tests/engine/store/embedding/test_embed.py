@@ -25,6 +25,7 @@ from engine.errors import InputError
 from engine.progress import Advance, Silent
 from engine.store.embedding.embed import embed
 from engine.store.embedding.report import EmbedReport, UnreadableImagesError
+from engine.store.image_source import as_source, digest_images
 from engine.store.reader import open_store
 from engine.variants.registry import make_variant
 from engine.variants.variant import Modality, Side, VariantItem, VariantItems
@@ -365,6 +366,23 @@ def test_another_file_under_the_same_name_is_not_taken_for_the_old_one(tmp_path:
     with pytest.raises(InputError, match=r"another digest at row 2 \(the bytes of 002.png\)"):
         go(CountingEncoder(), corpus, folder, out)
     assert go(CountingEncoder(), corpus, folder, out, force=True).sets["images/original"].encoded == 10
+
+
+@pytest.mark.parametrize("variants", [[], ["mix:0.9:seed=1"]])
+def test_a_file_replaced_after_its_digest_was_taken_is_not_embedded(
+    tmp_path: Path, variants: list[str]
+) -> None:
+    folder, out = tmp_path / "images", tmp_path / "s.h5"
+    corpus, made = make_corpus(folder), [make_variant(name) for name in variants]
+    digests = digest_images(as_source(folder, corpus), 2)
+    whole = (folder / "002.png").read_bytes()
+    Image.new("RGB", (20, 20), "red").save(folder / "002.png")
+    with pytest.raises(InputError, match="image 2 was changed while it was read"):
+        go(CountingEncoder(), corpus, folder, out, made, file_digests=digests)
+    (folder / "002.png").write_bytes(whole)
+    go(CountingEncoder(), corpus, folder, out, made)
+    go(CountingEncoder(), corpus, folder, tmp_path / "undisturbed.h5", made)
+    assert everything(out) == everything(tmp_path / "undisturbed.h5")
 
 
 def test_a_file_that_is_gone_is_named_and_its_row_is_kept(tmp_path: Path) -> None:
