@@ -17,7 +17,7 @@ from engine.progress import Silent
 from engine.store.embedding import score_rows
 from engine.store.embedding.fill import fill_store
 from engine.store.embedding.report import EmbedReport
-from engine.store.image_source import ImageFolder, RegionImages
+from engine.store.image_source import ImageFolder, RegionImages, digest_images
 from engine.store.reader import open_store
 from engine.variants.registry import make_variant
 from engine.variants.variant import Modality, Side, VariantItem, VariantItems
@@ -140,6 +140,17 @@ def test_scores_with_other_features_are_another_store(features: Path, tmp_path: 
         go(Scorer(), features, tmp_path / "s.h5", [Longer()])
     go(Scorer(), features, tmp_path / "s.h5", [Longer()], force=True)
     assert scores_of(tmp_path / "s.h5", "original")[0, 3] == values[3].max()
+
+
+def test_features_replaced_after_their_digest_was_taken_are_not_scored(
+    features: Path, tmp_path: Path
+) -> None:
+    digests = digest_images(RegionImages(make_corpus(), features), 2)
+    values = np.load(features)
+    values[3] += 1
+    np.save(features, values)
+    with pytest.raises(InputError, match="image 3 was changed while it was read"):
+        go(Scorer(), features, tmp_path / "s.h5", file_digests=digests)
 
 
 def test_a_score_that_is_no_number_is_named(features: Path, tmp_path: Path) -> None:
