@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+from functools import cache
 
 from engine.version import VERSION
 
@@ -41,13 +42,17 @@ PLUGIN_GROUPS = "itrstress."
 
 def package_versions() -> dict[str, str]:
     """Versions of itrstress, Python and of what is installed of `PACKAGES` and of plug-ins."""
-    versions = {"itrstress": VERSION, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions | plugin_versions()
+    found = {package: version for package in PACKAGES if (version := installed_version(package)) is not None}
+    return {"itrstress": VERSION, "python": platform.python_version()} | found | plugin_versions()
+
+
+@cache
+def installed_version(package: str) -> str | None:
+    """The version of a package, read once a process; None where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def plugin_versions() -> dict[str, str]:
