@@ -60,7 +60,17 @@ def variant_options(command: _Command) -> _Command:
     return with_options(options, command)
 
 
-def influence_option(help_text: str) -> Callable[[_Command], _Command]:
+def images_option(beyond: str = "") -> Callable[[_Command], _Command]:
+    """``--images DIR``; `beyond` says what it is for."""
+    return click.option(
+        "--images", "image_folder", type=PATH, metavar="DIR", help=f"The folder of the images{beyond}."
+    )
+
+
+VOTE = "Encoders that vote where words are chosen by embedding influence (choice=low_ei)."
+
+
+def influence_option(help_text: str = VOTE) -> Callable[[_Command], _Command]:
     """``--influence MODEL[,MODEL...]``."""
     return click.option(
         "--influence", multiple=True, metavar="MODEL[,MODEL...]", help=f"{help_text} Repeatable."

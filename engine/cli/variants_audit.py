@@ -14,6 +14,7 @@ from engine.cli.paths import PATH
 from engine.cli.variant_options import (
     corpus_options,
     image_sizes,
+    images_option,
     influence_of,
     influence_option,
     rococo_file,
@@ -36,13 +37,7 @@ STANDARD_OUTPUT = Path("-")
 
 @click.command("audit")
 @corpus_options(required=False)
-@click.option(
-    "--images",
-    "image_folder",
-    type=PATH,
-    metavar="DIR",
-    help="The folder of the images, for shares of pixels.",
-)
+@images_option(", for shares of pixels")
 @variant_options
 @influence_option("Encoders whose agreement on the noun of lowest influence is measured.")
 @click.option(

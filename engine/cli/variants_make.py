@@ -13,6 +13,7 @@ from engine.cli.paths import PATH, named_files
 from engine.cli.variant_options import (
     corpus_options,
     image_sizes,
+    images_option,
     influence_of,
     influence_option,
     specs_of,
@@ -52,15 +53,9 @@ class Made:
 
 @click.command("make")
 @corpus_options(required=True)
-@click.option(
-    "--images",
-    "image_folder",
-    type=PATH,
-    metavar="DIR",
-    help="The folder of the images: boxes are then in the file in pixels too, and bad images found at once.",
-)
+@images_option(": boxes are then in the file in pixels too, and bad images found at once")
 @variant_options
-@influence_option("Encoders that vote where words are chosen by embedding influence (choice=low_ei).")
+@influence_option()
 @click.option("--out", required=True, type=PATH, metavar="DIR", help="The folder for the files.")
 @click.option("--force", is_flag=True, help="Replace files that hold something else.")
 @click.pass_context

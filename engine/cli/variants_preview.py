@@ -11,6 +11,7 @@ from engine.cli.output import output_file, write_file
 from engine.cli.paths import PATH
 from engine.cli.variant_options import (
     corpus_options,
+    images_option,
     influence_of,
     influence_option,
     specs_of,
@@ -26,9 +27,9 @@ MOST_ITEMS = 100
 
 @click.command("preview")
 @corpus_options(required=True)
-@click.option("--images", "image_folder", type=PATH, metavar="DIR", help="The folder of its images.")
+@images_option()
 @variant_options
-@influence_option("Encoders that vote where words are chosen by embedding influence (choice=low_ei).")
+@influence_option()
 @click.option(
     "--items",
     default=4,
