@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from engine.errors import InputError, unknown_name
+from engine.evaluate.collection import seedless
 from engine.evaluate.indexed import AnySets, IndexedSets
 from engine.evaluate.results import (
     DIRECTIONS,
@@ -21,7 +22,7 @@ from engine.evaluate.results import (
 )
 from engine.store.reader import SetInfo
 from engine.store.schema import ORIGINAL
-from engine.variants.registry import make_variant, variant_families
+from engine.variants.registry import make_variant, takes_seed, variant_families
 from engine.variants.variant import Modality, Side
 
 
@@ -72,13 +73,18 @@ def check_variants(
 def canonical_name(spec: str, *stores: AnySets) -> str:
     """The name of the set that a variant's spec asks for: ``mix:0.9:seed=0`` for ``mix:0.9``.
 
+    A spec that names no seed asks for the default one; where no store has that, for the only one there is.
     ``file:PATH`` asks for the variant in the file. The name of a set that one of the stores has, and what
     begins with no family's name, stay as they are. Raises `InputError` for a spec that is wrong.
     """
     names = {info.name for one in stores for info in one.sets}
     if spec in names or spec.partition(":")[0] not in variant_families():
         return spec
-    return make_variant(spec).name
+    name = make_variant(spec).name
+    if name in names or not takes_seed(spec):
+        return name
+    other_seeds = [one for one in names if seedless(one) == seedless(name)]
+    return other_seeds[0] if len(other_seeds) == 1 else name
 
 
 def no_such_variant(store: AnySets, name: str, known: Sequence[str]) -> InputError:
