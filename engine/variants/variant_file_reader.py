@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 
 from engine.corpus.corpus import Corpus
 from engine.corpus.document import parse_json
@@ -189,7 +189,7 @@ def _count(record: dict[str, Any], name: str, place: str) -> int:
     return value
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
