@@ -113,7 +113,9 @@ def parse_concepts(text: str, place: str) -> Concepts:
     """The groups in a JSON text; `place` is what errors call it."""
     try:
         value = json.loads(text, object_pairs_hook=_Pairs)
-    except (ValueError, RecursionError) as error:  # ValueError too: a number of thousands of digits
+    except RecursionError:
+        raise InputError(f"{place}: not valid JSON: lists or objects are nested too deeply") from None
+    except ValueError as error:  # also for a number of thousands of digits
         raise InputError(f"{place}: not valid JSON: {error}") from error
     fields = _object(value, place, ("groups", "interchangeable", "wider"))
     groups = _object(fields.get("groups"), f"{place}: field 'groups'", None)

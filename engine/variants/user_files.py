@@ -11,6 +11,9 @@ from typing import Any
 from engine.errors import InputError
 from engine.inputs import check_regular_file
 
+BYTE_ORDER_MARK = "\ufeff"
+"""Some editors begin a file with it; it is no part of the text."""
+
 
 @dataclass(frozen=True)
 class UserFile:
@@ -41,7 +44,7 @@ def read_user_file(path: Path, expected: str, largest: int) -> UserFile:
     if len(data) > largest:
         raise InputError(f"{path}: more than {largest:,} bytes; expected {expected}, no larger than that")
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8").removeprefix(BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start} is not UTF-8; expected {expected}, in UTF-8") from None
     return UserFile(path, text, hashlib.sha256(data).hexdigest())

@@ -82,6 +82,14 @@ def test_a_users_file_is_read(tmp_path: Path) -> None:
     assert read.record == {"file": "mine.json", "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
 
 
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_bytes(b"\xef\xbb\xbf" + pet().encode())
+    concepts, read = load_concepts(file)
+    assert concepts == parse_concepts(pet(), "mine.json")
+    assert read.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
+
+
 def pet(wider: object = None, **fields: Any) -> str:
     """A concept file of one group."""
     file = {"groups": {"pet": {"lemmas": ["cat", "dog"], **fields}}}
@@ -92,6 +100,7 @@ def pet(wider: object = None, **fields: Any) -> str:
     ("text", "message"),
     [
         ("{", "not valid JSON"),
+        ('{"groups":' * 50_000, "not valid JSON: lists or objects are nested too deeply"),
         ("[]", "mine.json is a list; expected an object"),
         ("{}", "field 'groups' is missing; expected an object"),
         ('{"groups": {}}', "no groups"),
