@@ -237,6 +237,7 @@ def swept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = [f"{i // 2}.png,{'a' * (i + 1)}" for i in range(2 * IMAGES)]
     (folder / "corpus.csv").write_text("image,caption\n" + "\n".join(rows) + "\n")
     (folder / "one.pth").write_bytes(b"weights")
+    (folder / "vocab.txt").write_text("[PAD]")
     (folder / "run.yaml").write_text(SWEEP)
     monkeypatch.setattr(checkpoint, "open_model", lambda spec, **options: Model())
     monkeypatch.setattr(checkpoint, "open_reranker", lambda spec, **options: Model())
