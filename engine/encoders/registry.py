@@ -132,10 +132,12 @@ def check_model(
 ) -> None:
     """Raise `InputError` for what can be known to be wrong before any weights are read.
 
-    The device and the precision must be there, so must the files of a family that `names_files`, and where
-    the family has a function `check_request` beside its `open_family`, the request must pass that.
+    The device and the precision must be there, so must the files of a family that `names_files`, which has a
+    preprocessing of its own; and where the family has a function `check_request` beside its `open_family`,
+    the request must pass that.
     """
     from engine.encoders.device import check_precision, resolve_device
+    from engine.encoders.forward import check_no_preprocess
 
     family, name, weights = parse_spec(spec)
     check_family(family)
@@ -147,7 +149,10 @@ def check_model(
     check = getattr(import_module(own.module), "check_request", None)
     if check is not None:
         check(request)
-    missing = [file for file in own.needed_files(request) if not file.there] if own.names_files else []
+    if not own.names_files:
+        return
+    check_no_preprocess(request)
+    missing = [file for file in own.needed_files(request) if not file.there]
     if missing:
         raise InputError(f"{spec}: no {missing[0].what} ({missing[0].where}); give the path of what is there")
 

@@ -102,6 +102,8 @@ def test_a_checkpoint_that_is_not_there_is_named_before_any_work(tmp_path: Path,
     file = tmp_path / "gone.pth"
     with pytest.raises(InputError, match=rf"no checkpoint \({file}\); give the path of what is there$"):
         check_model(f"{family}:{file}", device="cpu")
+    with pytest.raises(InputError, match=rf"preprocessing of the family '{family}' is part of it"):
+        check_model(f"{family}:{file}", device="cpu", preprocess="openai")
     file.touch()
     with pytest.raises(InputError, match=r"no (BERT's )?vocabulary \(.*\); give the path of what is there$"):
         check_model(f"{family}:{file}", device="cpu")
