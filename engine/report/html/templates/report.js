@@ -220,27 +220,41 @@
       });
       if (one.checkpoint === null) legend.push({ name: isPlain ? "no attack" : one.name, symbol, tint, line: true, dash: isPlain });
     });
-    const xs = traces.flatMap((trace) => trace.x);
-    const xaxis = { label: figure.x_label };
-    if (figure.ticks.length) Object.assign(xaxis, { range: [-0.35, figure.ticks.length - 0.65], type: "category", categoryorder: "array", categoryarray: figure.ticks, tickvals: figure.ticks, ticktext: figure.ticks.map((name) => plain(nameOf(name))) });
-    else if (figure.log) Object.assign(xaxis, logAxis(xs, traces));
-    else Object.assign(xaxis, { tickvals: [...new Set(xs)].sort((a, b) => a - b) });
+    const summary = `${panel.title}. ${figure.metrics[chosen.metric]} over ${figure.x_label}. ` + traces.slice(0, 8).map((trace) => `${nameOf(trace.name)}: ${trace.x.map((x, i) => `${x}: ${shownNumber(trace.y[i])}`).join(", ")}`).join("; ") + ".";
+    const { place, ...axis } = axisOf(figure, traces.flatMap((trace) => trace.x));
+    traces.forEach((trace, number) => { trace.x = trace.x.map((x) => place(x, sideways(number, traces.length))); });
+    const xaxis = { label: figure.x_label, ...axis };
     return {
       traces, legend,
       layout: layoutOf({ height: 340, xaxis, yaxis: { label: figure.metrics[chosen.metric], range: rangeOf(all) } }),
-      summary: `${panel.title}. ${figure.metrics[chosen.metric]} over ${figure.x_label}. ` + traces.slice(0, 8).map((trace) => `${nameOf(trace.name)}: ${trace.x.map((x, i) => `${x}: ${shownNumber(trace.y[i])}`).join(", ")}`).join("; ") + ".",
+      summary,
       numbers: { head: figure.x_label, series: series.map((one) => ({ name: one.choice === null ? one.name : `${one.name}`, points: one.points })), metric: chosen.metric },
     };
   };
+  // how far a line is moved so that equal ones do not hide each other, in distances of neighbouring places
+  const sideways = (number, count) => (count < 2 ? 0 : (number / (count - 1) - 0.5) * Math.min(0.2, 0.05 * (count - 1)));
+  const ascending = (xs) => [...new Set(xs)].sort((a, b) => a - b);
+  const nearest = (xs, distance, otherwise) => Math.min(...xs.slice(1).map((x, number) => distance(x, xs[number])), otherwise);
+  const axisOf = (figure, xs) => {
+    if (figure.ticks.length) return nameAxis(figure.ticks);
+    return figure.log ? logAxis(ascending(xs)) : linearAxis(ascending(xs));
+  };
+  const nameAxis = (names) => ({
+    range: [-0.35, names.length - 0.65], tickvals: names.map((_, number) => number), ticktext: names.map((name) => plain(nameOf(name))),
+    place: (name, aside) => names.indexOf(name) + aside,
+  });
+  const linearAxis = (xs) => {
+    const gap = nearest(xs, (one, other) => one - other, Infinity);
+    return { tickvals: xs, place: (x, aside) => (Number.isFinite(gap) ? x + aside * gap : x) };
+  };
   // no distractor at all has its place a step before the smallest number, which a logarithm does not give it
-  const logAxis = (xs, traces) => {
-    const positive = [...new Set(xs)].filter((x) => x > 0).sort((a, b) => a - b);
+  const logAxis = (xs) => {
+    const positive = xs.filter((x) => x > 0);
     const step = positive.length > 1 ? positive[1] / positive[0] : 10;
-    const zero = positive[0] / step;
-    for (const trace of traces) trace.x = trace.x.map((x) => (x > 0 ? x : zero));
-    const ticks = xs.includes(0) ? [zero, ...positive] : positive;
-    const short = (x) => (x >= 1e6 ? `${x / 1e6}M` : x >= 1e3 ? `${x / 1e3}k` : String(x));
-    return { type: "log", tickvals: ticks, ticktext: ticks.map((x) => (x === zero && xs.includes(0) ? "none" : short(x))) };
+    const at = (x) => (x > 0 ? x : positive[0] / step);
+    const ratio = nearest(xs.map(at), (one, other) => one / other, 10);
+    const short = (x) => (x >= 1e6 ? `${x / 1e6}M` : x >= 1e3 ? `${x / 1e3}k` : x === 0 ? "none" : String(x));
+    return { type: "log", tickvals: xs.map(at), ticktext: xs.map(short), place: (x, aside) => at(x) * ratio ** aside };
   };
   const DRAW = { changes: drawChanges, scatter: drawScatter, lines: drawLines };
   const CONFIG = { displayModeBar: false, responsive: true, staticPlot: false, scrollZoom: false, doubleClick: false };
