@@ -20,9 +20,9 @@ from engine.errors import InputError
 from engine.evaluate.results import Results, read_results
 from engine.evaluate.stages import embedded
 from engine.progress import Silent
-from engine.store import image_source
+from engine.store.embedding import embed as embedding
 from engine.store.reader import open_store
-from engine.sweeps import checkpoint
+from engine.sweeps import checkpoint, stamp
 from engine.sweeps.run_file.load import load_run_file
 from engine.sweeps.sweep import SweepError, run_sweep
 from engine.variants.families.rococo import Rococo
@@ -403,7 +403,7 @@ def test_results_of_an_older_schema_are_replaced_by_force_only(folder: Path, enc
 
 @pytest.fixture
 def worked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How many encoders were opened, image files read for their digests, and variants made."""
+    """How many encoders were opened, times all images were read for their digests, and variants made."""
     counts: Counter[str] = Counter()
 
     def count(target: Any, name: str, what: str) -> None:
@@ -416,7 +416,8 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         monkeypatch.setattr(target, name, counted)
 
     count(checkpoint, "open_model", "encoders")
-    count(image_source, "file_digest", "digests")
+    for module in (stamp, embedding):
+        count(module, "digest_images", "digests")
     count(Rococo, "apply", "variants")
     return counts
 
@@ -425,7 +426,7 @@ def test_images_are_digested_once_a_sweep_and_variants_made_once(
     folder: Path, encoded: dict[str, int], worked: Counter[str]
 ) -> None:
     run_sweep(load_run_file(folder / "run.yaml"))
-    assert worked == {"encoders": 2, "digests": 4, "variants": 1}
+    assert worked == {"encoders": 2, "digests": 1, "variants": 1}
 
 
 def test_a_finished_sweep_opens_no_encoder_and_no_image(
@@ -437,7 +438,7 @@ def test_a_finished_sweep_opens_no_encoder_and_no_image(
     assert run_sweep(run_file) == first
     assert worked == {}
     assert run_sweep(run_file, check=True) == first
-    assert worked == {"encoders": 2, "digests": 4, "variants": 1}
+    assert worked == {"encoders": 2, "digests": 1, "variants": 1}
 
 
 def rewritten(file: Path) -> None:
