@@ -166,8 +166,11 @@ def test_files_and_short_names_are_the_same_to_embed_evaluate_and_sweep(
     assert run(["evaluate", str(store), "--out", str(out), *wanted]) == 0
     found = {one["variant"] for one in json.loads((out / "results.json").read_text())["runs"]}
     assert found == {None, read_header(Path(made[-1].removeprefix("file:"))).name, "occlude:2:1", NAMES[1]}
-    assert "unknown variant 'mix:0.9:seed=0'" in refused(
-        ["evaluate", str(store), "--variant", "mix:0.9"], capsys
+    capsys.readouterr()
+    assert run(["evaluate", str(store), "--variant", "mix:0.9"]) == 0
+    assert "mix:0.9:seed=5" in capsys.readouterr().out  # the only one that the store has
+    assert "unknown variant 'mix:0.8:seed=0'" in refused(
+        ["evaluate", str(store), "--variant", "mix:0.8"], capsys
     )
 
     run_file = corpus.with_name("run.yaml")

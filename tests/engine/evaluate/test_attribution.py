@@ -233,8 +233,10 @@ def test_fakes_of_images_win_by_their_own_queries_too(
     world = make_world(images=40)
     mixed = world.variants[1]
     kept = list(range(30))
-    vectors = mixed.vectors[kept] + 2 * mixed.vectors.mean(axis=0)  # liked by queries of other images too
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    captions = [world.image_of_caption.index(image) for image in kept]
+    vectors = mixed.vectors[kept]
+    vectors[0] = world.captions[captions[0]]  # liked best by a query of its own image
+    vectors[1] = world.captions[captions[2]]  # and by one of another image
     half = replace(mixed, source=kept, vectors=vectors, changed=[True] * len(kept))
     part = replace(world, variants=[half])
     store_writer(part, attacked / "half.h5")
