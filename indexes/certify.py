@@ -43,10 +43,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.kernels import HALVES, UNFILLED, UNIT_FLOAT32, count, improve, lead, push_all, sort_heaps
+from indexes.kernels import HALVES, UNFILLED, count, improve, lead, push_all, sort_heaps
 from indexes.protocol import Counts, Shard, Survey, TopK
-from indexes.validate import as_stored, read_rows, row_norms
+from indexes.validate import NORM_TOLERANCE, as_stored, read_rows, row_norms
 
+UNIT_FLOAT32 = 2.0**-24
 BLOCK_SCORES = 1 << 24  # approximate scores held at once: 64 MiB of float32
 
 
@@ -82,11 +83,20 @@ def growth(terms: int, unit: float) -> float:
 
 def inner_product_bound(queries: NDArray[np.float32], largest_norm: float) -> NDArray[np.float64]:
     """float64 [n]: the bound of the module docstring for a float32 product summed in any order."""
-    dim = queries.shape[1]
-    tiny = dim * (2.0**-62 + 2.0**-122)
-    relative = growth(dim, UNIT_FLOAT32) + UNIT_FLOAT32
+    relative, tiny = _product_error(queries.shape[1])
     bounds: NDArray[np.float64] = relative * row_norms(queries) * largest_norm + tiny
     return bounds * (1 + 2.0**-20)
+
+
+def valid_product_bound(dim: int) -> float:
+    """The same for every query and row that is valid: their norms are within `NORM_TOLERANCE` of 1."""
+    relative, tiny = _product_error(dim)
+    return (relative * (1 + NORM_TOLERANCE) ** 2 + tiny) * (1 + 2.0**-20)
+
+
+def _product_error(dim: int) -> tuple[float, float]:
+    """What |q||x| is multiplied by in the bound, and what is added to it."""
+    return growth(dim, UNIT_FLOAT32) + UNIT_FLOAT32, dim * (2.0**-62 + 2.0**-122)
 
 
 def check_excess(excess: float) -> None:
@@ -152,7 +162,9 @@ def add_counts(
     thresholds: NDArray[np.float32],
 ) -> None:
     """Add a tile's rows to `counts`; see `indexes.kernels.count`. Raises `ProposerError`."""
-    check_excess(count(tile, bounds, offsets, queries, rows, HALVES, thresholds, counts.above, counts.tied))
+    known = (tile, bounds, offsets, queries, rows, HALVES, thresholds)
+    slack = valid_product_bound(queries.shape[1])
+    check_excess(count(*known, slack, counts.above, counts.tied))
 
 
 def add_survey(

@@ -32,7 +32,6 @@ UNFILLED = np.int64(np.iinfo(np.int64).max)
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)  # float16 bits -> value
 SCALE = 2.0**62
 UNSCALE = np.float32(2.0**-62)
-UNIT_FLOAT32 = 2.0**-24
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
@@ -101,14 +100,6 @@ def _sum_of_products(query: Any, row: Any) -> Any:
 
 # summed in any order, multiplied and added in one step: without that no vector could be used
 _product = compiled(_sum_of_products, fastmath={"reassoc", "contract", "nsz"})
-
-
-@compiled
-def _product_bound(dim: Any) -> Any:
-    """How far `_product` of a valid query and row (norms within 0.001 of 1) can be from their exact score:
-    the bound of `indexes.certify` in float64, |q||x| being at most 1.003."""
-    growth = dim * UNIT_FLOAT32 / (1 - dim * UNIT_FLOAT32) if dim * UNIT_FLOAT32 < 1 else np.inf
-    return (1.003 * (growth + UNIT_FLOAT32) + dim * (2.0**-62 + 2.0**-122)) * (1 + 2.0**-20)
 
 
 @compiled
@@ -590,18 +581,20 @@ def count(
     rows: Any,
     halves: Any,
     thresholds: Any,
+    slack: float,
     above: Any,
     tied: Any,
 ) -> float:
     """Add what scores above and exactly at the thresholds in a tile; returns the largest excess, as
-    `improve`."""
+    `improve`.
+
+    `slack`: a float32 product of a query and a row is within it of their exact score."""
     lines, columns = tile.shape
     single = np.empty(1, np.float32)
     bits = single.view(np.int32)
     scaled = np.empty(queries.shape[1], np.float64)
     scratch = np.empty(rows.shape[1], np.float32)
     unit = _output_unit(tile)
-    slack = _product_bound(queries.shape[1])
     worst = -np.inf
     for i in range(lines):
         line, threshold = tile[i], thresholds[i]

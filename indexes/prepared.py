@@ -45,8 +45,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from indexes.certify import growth
-from indexes.kernels import HALVES, UNIT_FLOAT32, center_products_into, rounding_norms_into
+from indexes.certify import UNIT_FLOAT32, growth
+from indexes.kernels import HALVES, center_products_into, rounding_norms_into
 from indexes.protocol import Rows
 from indexes.validate import as_stored, row_norms
 from indexes.workers import run_tasks, thread_count
