@@ -9,14 +9,12 @@ processor time of this process, so that other work on the machine weighs little.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from bench.machine import describe_machine
-from bench.report import add_output, output_of
+from bench.report import add_output, output_of, write_rows
 from engine.corpus.corpus import Corpus
 from engine.corpus.images import open_image
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
@@ -86,8 +84,7 @@ def main() -> None:
     rows = [measure(spec, corpus, options.images, options.limit) for spec in specs]
     print(table(rows))
     if output:
-        document = {"machine": describe_machine(), "rows": [asdict(row) for row in rows]}
-        output.write(f"{json.dumps(document, indent=1)}\n".encode())
+        write_rows(output, rows)
 
 
 if __name__ == "__main__":

@@ -19,14 +19,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.machine import describe_machine
-from bench.report import add_output, output_of
+from bench.report import add_output, output_of, write_rows
 from bench.vectors import unit
 from engine.corpus import read_rococo
 
@@ -154,11 +153,7 @@ def main() -> None:
             f"| {row.peak_rss_bytes / 2**20:.0f} MiB |"
         )
     if output:
-        document = {
-            "machine": describe_machine(),
-            "rows": [asdict(row) for row in measurements],
-        }
-        output.write(f"{json.dumps(document, indent=1)}\n".encode())
+        write_rows(output, measurements)
 
 
 if __name__ == "__main__":

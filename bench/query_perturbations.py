@@ -10,18 +10,16 @@ with that of the first.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from bench.machine import describe_machine
 from bench.published_size import ITRSTRESS, timed
-from bench.report import add_output, output_of
+from bench.report import add_output, output_of, write_rows
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
 from engine.variants.tagging import CACHE_VARIABLE
 from engine.variants.wordnet import find_wordnet
@@ -99,8 +97,7 @@ def main() -> None:
     peak = f"{row.peak_rss_bytes / 2**20:.0f} MiB"
     print(f"| {row.captions:,} | {len(row.perturbations)} | {seconds} | {peak} |")
     if output:
-        document = {"machine": describe_machine(), "rows": [asdict(row)]}
-        output.write(f"{json.dumps(document, indent=1)}\n".encode())
+        write_rows(output, [row])
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from bench.machine import describe_machine
 from engine.errors import InputError
 from engine.outputs.file import OutputFile
 
@@ -142,6 +144,12 @@ def output_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> O
         return OutputFile.at(options.json, "--json", force=options.force)
     except InputError as error:
         parser.error(str(error))
+
+
+def write_rows(output: OutputFile, rows: Sequence[Any]) -> None:
+    """Write measurements (dataclass objects) with the machine that they were made on."""
+    document = {"machine": describe_machine(), "rows": [asdict(row) for row in rows]}
+    output.write(f"{json.dumps(document, indent=1)}\n".encode())
 
 
 def draw(found: Mapping[str, Any]) -> dict[str, bytes]:

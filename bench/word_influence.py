@@ -10,16 +10,14 @@ outside of the encoder weighs most; any encoder that people use is slower.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from bench.machine import describe_machine
-from bench.report import add_output, output_of
+from bench.report import add_output, output_of, write_rows
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
 from engine.demo import checkpoints
 from engine.encoders.influence import open_influence
@@ -92,8 +90,7 @@ def main() -> None:
     times = f"| {row.tagging_seconds:.1f} s | {row.seconds:.1f} s | {row.share:.1%} |"
     print(f"{counts}| {row.asked / row.distinct:.2f} {times}")
     if output:
-        document = {"machine": describe_machine(), "rows": [asdict(row)]}
-        output.write(f"{json.dumps(document, indent=1)}\n".encode())
+        write_rows(output, [row])
 
 
 if __name__ == "__main__":
