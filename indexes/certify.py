@@ -134,11 +134,6 @@ class Best:
         return TopK(self.scores, self.rows)
 
 
-def no_counts(queries: int) -> Counts:
-    """Counts of zero, to be added to in place."""
-    return Counts(np.zeros(queries, np.int64), np.zeros(queries, np.int64))
-
-
 def improve_best(
     best: Best,
     tile: NDArray[Any],
@@ -210,12 +205,12 @@ class BlockScan:
 
     def counts(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Counts:
         """Rows above and tied with the thresholds [n] of validated queries [n, d]."""
-        counts = no_counts(len(queries))
+        counts = Counts.nothing(len(queries))
         for part, _, rows, tile, bounds in self._tiles(queries):
             asked = as_stored(queries[part])
-            found = Counts(counts.above[part], counts.tied[part])
             limits = np.ascontiguousarray(thresholds[part])
-            add_counts(found, tile, bounds, np.zeros(len(asked)), asked, as_stored(rows), limits)
+            known = asked, as_stored(rows), limits
+            add_counts(counts.part(part), tile, bounds, np.zeros(len(asked)), *known)
         return counts
 
     def survey(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Survey:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from indexes.certify import Best, add_counts, add_survey, improve_best, no_counts
+from indexes.certify import Best, add_counts, add_survey, improve_best
 from indexes.few_queries import FEW_BYTES, few_products, fits_few
 from indexes.prepared import Precision, PreparedQueries, PreparedRows, bound, prepare_queries
 from indexes.protocol import Counts, Survey, TopK
@@ -60,7 +60,7 @@ class HostScan:
 
     def counts(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Counts:
         """Rows above and tied with the thresholds [n] of validated queries [n, d]."""
-        counts = no_counts(len(queries))
+        counts = Counts.nothing(len(queries))
         asked = prepare_queries(queries, self.precision)
         limits = np.ascontiguousarray(thresholds)
         for rows in self.blocks():
@@ -135,7 +135,7 @@ class Work:
 
     def count(self, part: slice, span: slice, thresholds: NDArray[np.float32]) -> Counts:
         """The counts of some rows for some queries."""
-        counts = no_counts(part.stop - part.start)
+        counts = Counts.nothing(part.stop - part.start)
         scored = (self.bounds[part], self.offsets[part], self.queries.stored[part])
         for columns, tile in self.tiles(part, span):
             add_counts(counts, tile, *scored, self.rows.stored[columns], thresholds)

@@ -66,6 +66,15 @@ class Counts:
     above: NDArray[np.int64]
     tied: NDArray[np.int64]
 
+    @classmethod
+    def nothing(cls, queries: int) -> Counts:
+        """Of no rows, to be added to in place."""
+        return cls(np.zeros(queries, np.int64), np.zeros(queries, np.int64))
+
+    def part(self, queries: slice) -> Counts:
+        """Those of some queries, as views."""
+        return Counts(self.above[queries], self.tied[queries])
+
     def __add__(self, other: Counts) -> Counts:
         """Counts over both shards."""
         return Counts(self.above + other.above, self.tied + other.tied)
@@ -118,8 +127,7 @@ class Survey:
     @classmethod
     def nothing(cls, queries: int) -> Survey:
         """Of no rows, to be added to in place."""
-        zeros = Counts(np.zeros(queries, np.int64), np.zeros(queries, np.int64))
-        return cls(zeros, Leaders.nobody(queries))
+        return cls(Counts.nothing(queries), Leaders.nobody(queries))
 
     def copy(self) -> Survey:
         """Arrays of their own."""
@@ -127,8 +135,7 @@ class Survey:
 
     def part(self, queries: slice) -> Survey:
         """That of some queries, as views."""
-        counts = Counts(self.counts.above[queries], self.counts.tied[queries])
-        return Survey(counts, self.leaders.part(queries))
+        return Survey(self.counts.part(queries), self.leaders.part(queries))
 
     def add(self, later: Survey) -> None:
         """Take in what was found among later rows, in place."""

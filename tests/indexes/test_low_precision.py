@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexes import device_scan, device_tiles, host_scan
-from indexes.certify import Best, ProposerError, add_counts, improve_best, no_counts
+from indexes.certify import Best, ProposerError, add_counts, improve_best
 from indexes.device_scan import DeviceScan
 from indexes.device_tiles import DeviceRows
 from indexes.exact import exact_score_block
 from indexes.few_queries import FEW, few_products, fits_few
 from indexes.host_scan import HostScan, shares
 from indexes.prepared import PRECISIONS, bound, prepare_queries, prepare_rows
-from indexes.protocol import Shard
+from indexes.protocol import Counts, Shard
 from indexes.registry import open_backend
 from indexes.sources import ArrayRows
 from indexes.tf32 import SETTING, ProductSetting
@@ -179,7 +179,7 @@ def test_entries_exactly_at_the_bound_change_nothing(unit_rows, seed, kind, k, w
     bounds, offsets = np.full(5, width + slack), np.full(5, shift)
     best = Best.start(5, k)
     thresholds = exact[np.arange(5), np.arange(5) * 40].copy()
-    counts = no_counts(5)
+    counts = Counts.nothing(5)
     for part in (slice(0, 170), slice(170, 300)):
         cells = np.ascontiguousarray(tile[:, part])
         improve_best(best, cells, bounds, offsets, as_stored(queries), as_stored(rows[part]), part.start)
@@ -202,7 +202,7 @@ def test_entries_beyond_the_bound_are_an_error(unit_rows, kind):
     with pytest.raises(ProposerError, match="off the exact one"):
         improve_best(Best.start(3, 2), *arguments, 0)
     with pytest.raises(ProposerError, match="off the exact one"):
-        add_counts(no_counts(3), *arguments, exact[:, 5] + np.float32(0.2))
+        add_counts(Counts.nothing(3), *arguments, exact[:, 5] + np.float32(0.2))
     if kind == "float32":
         tile[:] = np.nan
         with pytest.raises(ProposerError):
@@ -214,7 +214,7 @@ def test_positive_and_negative_zero_are_one_score():
     rows = np.eye(2, dtype="f4")[[1, 1, 0]]
     for zero in (0, -(2**15)):
         tile = np.array([[zero, zero, 0x3F80], [0x3F80, 0x3F80, zero]], np.uint16 if zero >= 0 else np.int16)
-        counts = no_counts(2)
+        counts = Counts.nothing(2)
         asked = (np.full(2, 2.0**-30), np.zeros(2), as_stored(queries), as_stored(rows))
         add_counts(counts, tile.view(np.int16), *asked, np.zeros(2, np.float32))
         assert (counts.above.tolist(), counts.tied.tolist()) == ([1, 2], [2, 1])
@@ -225,7 +225,7 @@ def test_a_lower_limit_of_zero_lets_negative_zero_through():
     rows = np.array([[0.25, np.sqrt(1 - 0.0625)]], np.float32)
     tile = np.full((1, 1), -(2**15), np.int16)  # -0.0, a quarter below the exact score
     asked = (np.full(1, 0.25), np.zeros(1), as_stored(queries), as_stored(rows))
-    counts = no_counts(1)
+    counts = Counts.nothing(1)
     add_counts(counts, tile, *asked, np.full(1, 0.25, np.float32))
     assert (counts.above.tolist(), counts.tied.tolist()) == ([0], [1])
 
