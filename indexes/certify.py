@@ -47,6 +47,8 @@ from indexes.kernels import HALVES, UNFILLED, count, improve, lead, push_all, so
 from indexes.protocol import Counts, Shard, Survey, TopK
 from indexes.validate import NORM_TOLERANCE, as_stored, read_rows, row_norms
 
+Array = NDArray[Any]
+
 UNIT_FLOAT32 = 2.0**-24
 BLOCK_SCORES = 1 << 24  # approximate scores held at once: 64 MiB of float32
 
@@ -134,50 +136,40 @@ class Best:
         return TopK(self.scores, self.rows)
 
 
-def improve_best(
-    best: Best,
-    tile: NDArray[Any],
-    bounds: NDArray[np.float64],
-    offsets: NDArray[np.float64],
-    queries: NDArray[Any],
-    rows: NDArray[Any],
-    first: int,
-) -> None:
-    """Put what is better in a tile into `best`; see `indexes.kernels.improve`. Raises `ProposerError`."""
-    check_excess(improve(tile, bounds, offsets, queries, rows, HALVES, first, best.scores, best.rows))
+@dataclass(frozen=True)
+class Tile:
+    """Approximate scores of some queries and some consecutive rows, with what a scan needs to know of both.
 
+    `scores` [n, m] float32, or bfloat16 seen as int16; `bounds` and `offsets` float64 [n]: an exact score is
+    within its bound of score + offset; `queries` [n, d] and `rows` [m, d] as `indexes.validate.as_stored`
+    gives them; `first` is the number of rows[0]. Every scan raises `ProposerError`.
+    """
 
-def add_counts(
-    counts: Counts,
-    tile: NDArray[Any],
-    bounds: NDArray[np.float64],
-    offsets: NDArray[np.float64],
-    queries: NDArray[Any],
-    rows: NDArray[Any],
-    thresholds: NDArray[np.float32],
-) -> None:
-    """Add a tile's rows to `counts`; see `indexes.kernels.count`. Raises `ProposerError`."""
-    known = (tile, bounds, offsets, queries, rows, HALVES, thresholds)
-    slack = valid_product_bound(queries.shape[1])
-    check_excess(count(*known, slack, counts.above, counts.tied))
+    scores: NDArray[Any]
+    bounds: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+    queries: NDArray[Any]
+    rows: NDArray[Any]
+    first: int
 
+    def improve(self, best: Best) -> None:
+        """Put what is better into `best`; see `indexes.kernels.improve`."""
+        check_excess(improve(*self._known, self.first, best.scores, best.rows))
 
-def add_survey(
-    found: Survey,
-    tile: NDArray[Any],
-    bounds: NDArray[np.float64],
-    offsets: NDArray[np.float64],
-    queries: NDArray[Any],
-    rows: NDArray[Any],
-    thresholds: NDArray[np.float32],
-    first: int,
-) -> None:
-    """Add a tile of later rows to `found`; see `indexes.kernels`, `count` and `lead`. Raises
-    `ProposerError`."""
-    known = (tile, bounds, offsets, queries, rows)
-    add_counts(found.counts, *known, thresholds)
-    best = found.leaders
-    check_excess(lead(*known, HALVES, first, best.scores, best.rows, best.tied))
+    def count(self, counts: Counts, thresholds: NDArray[np.float32]) -> None:
+        """Add these rows to `counts`, thresholds [n]; see `indexes.kernels.count`."""
+        slack = valid_product_bound(self.queries.shape[1])
+        check_excess(count(*self._known, thresholds, slack, counts.above, counts.tied))
+
+    def survey(self, found: Survey, thresholds: NDArray[np.float32]) -> None:
+        """Add these rows, later than those in `found`; see `indexes.kernels`, `count` and `lead`."""
+        self.count(found.counts, thresholds)
+        best = found.leaders
+        check_excess(lead(*self._known, self.first, best.scores, best.rows, best.tied))
+
+    @property
+    def _known(self) -> tuple[Array, Array, Array, Array, Array, Array]:
+        return self.scores, self.bounds, self.offsets, self.queries, self.rows, HALVES
 
 
 @dataclass(frozen=True)
@@ -198,37 +190,38 @@ class BlockScan:
     def topk(self, queries: NDArray[np.float32], k: int) -> TopK:
         """The k best rows of validated queries [n, d]; 1 <= k <= rows of the shard."""
         best = Best.start(len(queries), k)
-        for part, first, rows, tile, bounds in self._tiles(queries):
-            asked = as_stored(queries[part])
-            improve_best(best.part(part), tile, bounds, np.zeros(len(asked)), asked, as_stored(rows), first)
+        for part, tile in self._tiles(queries):
+            tile.improve(best.part(part))
         return best.finish()
 
     def counts(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Counts:
         """Rows above and tied with the thresholds [n] of validated queries [n, d]."""
-        counts = Counts.nothing(len(queries))
-        for part, _, rows, tile, bounds in self._tiles(queries):
-            asked = as_stored(queries[part])
-            limits = np.ascontiguousarray(thresholds[part])
-            known = asked, as_stored(rows), limits
-            add_counts(counts.part(part), tile, bounds, np.zeros(len(asked)), *known)
+        counts, limits = Counts.nothing(len(queries)), np.ascontiguousarray(thresholds)
+        for part, tile in self._tiles(queries):
+            tile.count(counts.part(part), limits[part])
         return counts
 
     def survey(self, queries: NDArray[np.float32], thresholds: NDArray[np.float32]) -> Survey:
         """Those counts and the best row of validated queries [n, d]."""
-        found = Survey.nothing(len(queries))
-        for part, first, rows, tile, bounds in self._tiles(queries):
-            known = as_stored(queries[part]), as_stored(rows), np.ascontiguousarray(thresholds[part])
-            add_survey(found.part(part), tile, bounds, np.zeros(len(tile)), *known, first)
+        found, limits = Survey.nothing(len(queries)), np.ascontiguousarray(thresholds)
+        for part, tile in self._tiles(queries):
+            tile.survey(found.part(part), limits[part])
         return found
 
-    def _tiles(
-        self, queries: NDArray[np.float32]
-    ) -> Iterator[tuple[slice, int, NDArray[np.float32], NDArray[np.float32], NDArray[np.float64]]]:
-        """(queries of the tile, number of its first row, its rows, its scores, the bounds)."""
+    def tiles(
+        self, queries: NDArray[np.float32], bounds: NDArray[np.float64], first: int, rows: NDArray[np.float32]
+    ) -> Iterator[tuple[slice, Tile]]:
+        """(queries of the tile, tile) over a block of rows [m, d] that begins at `first`; bounds [n]."""
+        stored = as_stored(rows)
+        for part in self._query_blocks(len(queries)):
+            asked = queries[part]
+            scores = self.proposer.propose(asked, rows)
+            yield part, Tile(scores, bounds[part], np.zeros(len(asked)), as_stored(asked), stored, first)
+
+    def _tiles(self, queries: NDArray[np.float32]) -> Iterator[tuple[slice, Tile]]:
         bounds = self.proposer.bound(queries, self.largest_norm)
         for first, rows in self._row_blocks():
-            for part in self._query_blocks(len(queries)):
-                yield part, first, rows, self.proposer.propose(queries[part], rows), bounds[part]
+            yield from self.tiles(queries, bounds, first, rows)
 
     def _row_blocks(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
         for first in range(0, self.shard.rows, self.block_rows):

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from indexes.certify import BlockScan, add_survey
+from indexes.certify import BlockScan
 from indexes.memory import BlockPlan
 from indexes.numpy_backend import NumpyProposer
 from indexes.prefetch import Prefetch, Span
 from indexes.protocol import Shard, Survey
 from indexes.streaming import LARGEST_NORM, spans
-from indexes.validate import as_stored, read_rows
+from indexes.validate import read_rows
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,8 @@ class Float32Stream(BlockScan):
         found: Survey,
     ) -> None:
         """Take a block into what was found before it, in place."""
-        queries, bounds = asked
-        for part in self._query_blocks(len(queries)):
-            tile = self.proposer.propose(queries[part], block)
-            known = as_stored(queries[part]), as_stored(block), thresholds[part]
-            add_survey(found.part(part), tile, bounds[part], np.zeros(len(tile)), *known, first)
+        for part, tile in self.tiles(*asked, first, block):
+            tile.survey(found.part(part), thresholds[part])
 
 
 def open_stream(shard: Shard, plan: BlockPlan, precision: str) -> Float32Stream:

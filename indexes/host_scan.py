@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from indexes.certify import Best, add_counts, add_survey, improve_best
+from indexes.certify import Best, Tile
 from indexes.few_queries import FEW_BYTES, few_products, fits_few
 from indexes.prepared import Precision, PreparedQueries, PreparedRows, bound, prepare_queries
 from indexes.protocol import Counts, Survey, TopK
@@ -127,31 +127,32 @@ class Work:
     def improve(self, part: slice, span: slice, best: Best | None, k: int) -> Best:
         """The best of some rows for some queries, in `best` or, without one, in a new one."""
         found = Best.start(part.stop - part.start, k) if best is None else best
-        scored = (self.bounds[part], self.offsets[part], self.queries.stored[part])
-        for columns, tile in self.tiles(part, span):
-            first = self.rows.first + columns.start
-            improve_best(found, tile, *scored, self.rows.stored[columns], first)
+        for tile in self.tiles(part, span):
+            tile.improve(found)
         return found
 
     def count(self, part: slice, span: slice, thresholds: NDArray[np.float32]) -> Counts:
         """The counts of some rows for some queries."""
         counts = Counts.nothing(part.stop - part.start)
-        scored = (self.bounds[part], self.offsets[part], self.queries.stored[part])
-        for columns, tile in self.tiles(part, span):
-            add_counts(counts, tile, *scored, self.rows.stored[columns], thresholds)
+        for tile in self.tiles(part, span):
+            tile.count(counts, thresholds)
         return counts
 
     def survey(self, part: slice, span: slice, thresholds: NDArray[np.float32]) -> Survey:
         """What some rows are to some queries."""
         found = Survey.nothing(part.stop - part.start)
-        scored = (self.bounds[part], self.offsets[part], self.queries.stored[part])
-        for columns, tile in self.tiles(part, span):
-            first = self.rows.first + columns.start
-            add_survey(found, tile, *scored, self.rows.stored[columns], thresholds, first)
+        for tile in self.tiles(part, span):
+            tile.survey(found, thresholds)
         return found
 
-    def tiles(self, part: slice, span: slice) -> Iterator[tuple[slice, NDArray[np.generic]]]:
-        """(columns, approximate scores less the offset) of a task; each is used before the next is made."""
+    def tiles(self, part: slice, span: slice) -> Iterator[Tile]:
+        """The tiles of a task; each is used before the next is made, in the same buffer."""
+        known = self.bounds[part], self.offsets[part], self.queries.stored[part]
+        for columns, scores in self._products(part, span):
+            yield Tile(scores, *known, self.rows.stored[columns], self.rows.first + columns.start)
+
+    def _products(self, part: slice, span: slice) -> Iterator[tuple[slice, NDArray[np.generic]]]:
+        """(columns, approximate scores less the offset)."""
         queries = self.queries.low[part]
         few = fits_few(queries)
         room = TILE_BYTES // ((FEW_BYTES if few else queries.element_size()) * len(queries))
@@ -165,13 +166,13 @@ class Work:
                 continue
             product = buffer[: len(queries) * len(rows)].view(len(queries), len(rows))
             torch.matmul(queries, rows.T, out=product)
-            yield columns, as_tile(product)
+            yield columns, as_scores(product)
 
 
-def as_tile(scores: torch.Tensor) -> NDArray[np.generic]:
-    """Scores as `indexes.kernels` takes them: float32, or bfloat16 seen as int16."""
-    if scores.dtype == torch.bfloat16:
-        bits: NDArray[np.generic] = scores.view(torch.int16).numpy()
+def as_scores(product: torch.Tensor) -> NDArray[np.generic]:
+    """A product as `indexes.kernels` takes them: float32, or bfloat16 seen as int16."""
+    if product.dtype == torch.bfloat16:
+        bits: NDArray[np.generic] = product.view(torch.int16).numpy()
         return bits
-    values: NDArray[np.generic] = scores.float().numpy()
+    values: NDArray[np.generic] = product.float().numpy()
     return values

@@ -14,6 +14,9 @@ integers, where -0.0 is below 0.0: a lower limit of zero is moved down to it.
 
 Every loop releases the interpreter's lock, holds no state, and writes only into its arguments. Array bounds
 are not checked: callers are `indexes.exact`, `indexes.validate` and `indexes.certify`, which have.
+
+All of it is one file because numba keeps a compiled loop as long as the file that defines it is unchanged: a
+loop that calls one of another file would go on with that one's old code.
 """
 
 from __future__ import annotations

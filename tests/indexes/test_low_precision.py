@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexes import device_scan, device_tiles, host_scan
-from indexes.certify import Best, ProposerError, add_counts, improve_best
+from indexes.certify import Best, ProposerError, Tile
 from indexes.device_scan import DeviceScan
 from indexes.device_tiles import DeviceRows
 from indexes.exact import exact_score_block
@@ -182,8 +182,10 @@ def test_entries_exactly_at_the_bound_change_nothing(unit_rows, seed, kind, k, w
     counts = Counts.nothing(5)
     for part in (slice(0, 170), slice(170, 300)):
         cells = np.ascontiguousarray(tile[:, part])
-        improve_best(best, cells, bounds, offsets, as_stored(queries), as_stored(rows[part]), part.start)
-        add_counts(counts, cells, bounds, offsets, as_stored(queries), as_stored(rows[part]), thresholds)
+        known = bounds, offsets, as_stored(queries), as_stored(rows[part])
+        scanned = Tile(cells, *known, part.start)
+        scanned.improve(best)
+        scanned.count(counts, thresholds)
     found = best.finish()
     scores, order = expected(exact, k)
     assert found.rows.tolist() == order.tolist()
@@ -198,15 +200,15 @@ def test_entries_beyond_the_bound_are_an_error(unit_rows, kind):
     exact = exact_score_block(queries, rows)
     off = (exact + 0.2).astype(np.float32)
     tile = off if kind == "float32" else as_bfloat16(off.astype(float), "zero")
-    arguments = (tile, np.full(3, 0.1), np.zeros(3), as_stored(queries), as_stored(rows))
+    wrong = Tile(tile, np.full(3, 0.1), np.zeros(3), as_stored(queries), as_stored(rows), 0)
     with pytest.raises(ProposerError, match="off the exact one"):
-        improve_best(Best.start(3, 2), *arguments, 0)
+        wrong.improve(Best.start(3, 2))
     with pytest.raises(ProposerError, match="off the exact one"):
-        add_counts(Counts.nothing(3), *arguments, exact[:, 5] + np.float32(0.2))
+        wrong.count(Counts.nothing(3), exact[:, 5] + np.float32(0.2))
     if kind == "float32":
         tile[:] = np.nan
         with pytest.raises(ProposerError):
-            improve_best(Best.start(3, 2), *arguments, 0)
+            wrong.improve(Best.start(3, 2))
 
 
 def test_positive_and_negative_zero_are_one_score():
@@ -215,8 +217,8 @@ def test_positive_and_negative_zero_are_one_score():
     for zero in (0, -(2**15)):
         tile = np.array([[zero, zero, 0x3F80], [0x3F80, 0x3F80, zero]], np.uint16 if zero >= 0 else np.int16)
         counts = Counts.nothing(2)
-        asked = (np.full(2, 2.0**-30), np.zeros(2), as_stored(queries), as_stored(rows))
-        add_counts(counts, tile.view(np.int16), *asked, np.zeros(2, np.float32))
+        known = (np.full(2, 2.0**-30), np.zeros(2), as_stored(queries), as_stored(rows))
+        Tile(tile.view(np.int16), *known, 0).count(counts, np.zeros(2, np.float32))
         assert (counts.above.tolist(), counts.tied.tolist()) == ([1, 2], [2, 1])
 
 
@@ -224,9 +226,9 @@ def test_a_lower_limit_of_zero_lets_negative_zero_through():
     queries = np.eye(2, dtype="f4")[:1]
     rows = np.array([[0.25, np.sqrt(1 - 0.0625)]], np.float32)
     tile = np.full((1, 1), -(2**15), np.int16)  # -0.0, a quarter below the exact score
-    asked = (np.full(1, 0.25), np.zeros(1), as_stored(queries), as_stored(rows))
+    known = (np.full(1, 0.25), np.zeros(1), as_stored(queries), as_stored(rows))
     counts = Counts.nothing(1)
-    add_counts(counts, tile, *asked, np.full(1, 0.25, np.float32))
+    Tile(tile, *known, 0).count(counts, np.full(1, 0.25, np.float32))
     assert (counts.above.tolist(), counts.tied.tolist()) == ([0], [1])
 
 
