@@ -27,15 +27,15 @@ rounding. Together::
 
 `inner_product_bound` evaluates this in float64 with |x| the largest norm of the shard and a factor 1 +
 2**-20 for the rounding of the norms and of the bound itself. Passes in lower precision: `indexes.prepared`.
-What is not covered is arithmetic that does not keep its word. TF32 forced from outside is refused before a
-GPU is used (`tf32_is_forced`). Beyond that, every rescored row is compared with its approximate score, and a
-difference beyond the bound raises `ProposerError`: that notices a library that rounds more than it says, but
-proves nothing, because a row that it pushed out of the candidates is never looked at.
+What is not covered is arithmetic that does not keep its word. Inputs rounded to TF32 or bfloat16 are
+forbidden or refused (`indexes.float32_products`). Beyond that, every rescored row is compared with its
+approximate score, and a difference beyond the bound raises `ProposerError`: that notices a library that
+rounds more than it says, but proves nothing, because a row that it pushed out of the candidates is never
+looked at.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -51,14 +51,6 @@ Array = NDArray[Any]
 
 UNIT_FLOAT32 = 2.0**-24
 BLOCK_SCORES = 1 << 24  # approximate scores held at once: 64 MiB of float32
-
-
-TF32_FORCED = "NVIDIA_TF32_OVERRIDE rounds every float32 product on a GPU, no bound holds; unset it"
-
-
-def tf32_is_forced() -> bool:
-    """Whether the environment makes CUDA libraries multiply float32 in TF32, whatever they are asked for."""
-    return os.environ.get("NVIDIA_TF32_OVERRIDE", "0") != "0"
 
 
 class ProposerError(ArithmeticError):
@@ -106,7 +98,7 @@ def check_excess(excess: float) -> None:
     if not excess <= 0:
         raise ProposerError(
             f"a first-pass score is off the exact one by {excess:.3g} more than its bound: the matrix "
-            "library rounds its inputs (is TF32 forced by NVIDIA_TF32_OVERRIDE?)"
+            "library rounds its inputs (is that asked for by a variable of the environment?)"
         )
 
 

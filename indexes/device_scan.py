@@ -172,13 +172,12 @@ class DeviceScan:
     def _see(
         self, asked: DeviceQueries, block: DeviceRows, limits: torch.Tensor, scores: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        found = self._full((2, len(asked)), 0)
+        above, tied, leading = self._full((3, len(asked)), 0)
         best = self._full((len(asked), 1), UNFILLED_KEY)
         for tile in asked.tiles(block, self.precision, scores):
-            tile.count(limits, found[0], found[1])
-            best = tile.improve(best)
-        leading = self._count(asked, block, scores_of(best[:, 0]), scores)[1]
-        return found[0], found[1], best[:, 0], leading
+            tile.count(limits, above, tied)
+            best, leading = tile.lead(best, leading)
+        return above, tied, best[:, 0], leading
 
     def _limits(
         self, asked: tuple[DeviceQueries, ...], thresholds: NDArray[np.float32]

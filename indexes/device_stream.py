@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from indexes.device_scan import DeviceScan
-from indexes.device_tiles import DeviceQueries, DeviceRows, as_tensor
+from indexes.device_tiles import DeviceQueries, DeviceRows
 from indexes.low_precision_stream import LowPrecisionStream
 from indexes.prefetch import Prefetch, Span
 from indexes.prepared import PreparedRows
@@ -86,9 +86,9 @@ class DeviceStream:
 
 def pinned(rows: PreparedRows) -> PreparedRows:
     """The same block in memory that a GPU copies from by itself."""
-    stored: NDArray[np.float32] | NDArray[np.uint16] = (
-        as_tensor(rows.stored).pin_memory().numpy().view(rows.stored.dtype)
-    )
+    dtype = torch.float32 if rows.stored.dtype == np.float32 else torch.float16
+    stored = torch.empty(rows.stored.shape, dtype=dtype, pin_memory=True).numpy().view(rows.stored.dtype)
+    np.copyto(stored, rows.stored)
     return replace(rows, stored=stored, low=rows.low.pin_memory())
 
 

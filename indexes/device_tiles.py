@@ -17,10 +17,10 @@ import torch
 from numpy.typing import NDArray
 
 from indexes.certify import check_excess
+from indexes.float32_products import float32_products
 from indexes.host_scan import cut
 from indexes.kernels import SCALE, UNSCALE
 from indexes.prepared import Precision, PreparedQueries, PreparedRows, bound, prepare_queries
-from indexes.tf32 import float32_products
 
 GROUP = 64
 EXACT_VALUES = {"cuda": 1 << 26, "cpu": 1 << 20}  # products held at once by `exact_pairs`, in float64
@@ -110,6 +110,22 @@ class Tile:
 
     def improve(self, best: torch.Tensor) -> torch.Tensor:
         """The k largest keys of those before, int64 [n, k], and of this tile, the largest first."""
+        lines, columns, exact = self._contenders(best)
+        return keep_best(best, lines, self._keys(columns, exact))
+
+    def lead(self, best: torch.Tensor, tied: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The largest key of those before, int64 [n, 1], and of this tile; how many rows share its score.
+
+        `tied` int64 [n] counts those before. All that reach the new best score are among the contenders.
+        """
+        lines, columns, exact = self._contenders(best)
+        after = keep_best(best, lines, self._keys(columns, exact))
+        score = scores_of(after[:, 0])
+        tied = torch.where(scores_of(best[:, 0]) == score, tied, 0)
+        return after, tied + torch.bincount(lines[exact == score[lines]], minlength=len(tied))
+
+    def _contenders(self, best: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """(query, row of the block, exact score) of what may belong to the k best, sorted by query."""
         k = best.shape[1]
         last = best[:, -1]
         reached = torch.where(last == UNFILLED_KEY, -torch.inf, scores_of(last).double())
@@ -119,8 +135,10 @@ class Tile:
             whole = maxima[:, : maxima.shape[1] - 1]
             limits = torch.maximum(limits, whole.topk(k, dim=1).values[:, -1].double() - 2 * self.bounds)
         lines, columns = self._reaching(maxima, below(limits))
-        keys = make_keys(self._exact(lines, columns), columns + self.block.prepared.first)
-        return keep_best(best, lines, keys)
+        return lines, columns, self._exact(lines, columns)
+
+    def _keys(self, columns: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+        return make_keys(exact, columns + self.block.prepared.first)
 
     def count(self, thresholds: torch.Tensor, above: torch.Tensor, tied: torch.Tensor) -> None:
         """Add what scores above and exactly at the thresholds, float32 [n], in place."""
@@ -218,6 +236,6 @@ def product(queries: torch.Tensor, rows: torch.Tensor, precision: Precision) -> 
 
 @contextmanager
 def exact_products(precision: Precision, device: torch.device) -> Iterator[None]:
-    """Let float32 products on a GPU use TF32, or not, as the precision says; put back afterwards."""
+    """Let float32 products be what the bound of the precision allows; put back afterwards."""
     with float32_products(device, tf32=precision.name != "float32"):
         yield

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from indexes.certify import TF32_FORCED, tf32_is_forced
-from indexes.gallery import merge_topk
+from indexes.float32_products import TF32_FORCED, tf32_is_forced
+from indexes.merge import merge_topk
 from indexes.protocol import Counts, Survey, TopK
 
 CPU = torch.device("cpu")

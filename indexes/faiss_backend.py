@@ -31,16 +31,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexes.certify import (
-    TF32_FORCED,
     Best,
     BlockScan,
     Proposer,
     check_excess,
     growth,
     inner_product_bound,
-    tf32_is_forced,
 )
 from indexes.errors import SearchInputError
+from indexes.float32_products import TF32_FORCED, tf32_is_forced
 from indexes.kernels import HALVES, improve_from_lists
 from indexes.numpy_backend import NumpyProposer
 from indexes.protocol import Counts, Shard, Survey, TopK

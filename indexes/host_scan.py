@@ -9,9 +9,10 @@ are few the rows are shared out, and what the tasks found is merged; very few ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from indexes.certify import Best, Tile
 from indexes.few_queries import FEW_BYTES, few_products, fits_few
+from indexes.float32_products import float32_products
 from indexes.prepared import Precision, PreparedQueries, PreparedRows, bound, prepare_queries
 from indexes.protocol import Counts, Survey, TopK
 from indexes.workers import run_tasks, thread_count
@@ -26,6 +28,8 @@ from indexes.workers import run_tasks, thread_count
 TILE_QUERIES = 512  # a library lays out a tile's rows anew in every product: more queries share that
 TILE_BYTES = 2 << 20
 LEAST_COLUMNS = 1024
+Result = TypeVar("Result")
+
 QUERIES_A_THREAD = 64  # with fewer, a product of a task's queries would not keep its core busy
 
 
@@ -52,7 +56,7 @@ class HostScan:
                 for part in parts
                 for span in spans
             ]
-            found = run_tasks(tasks, thread_count())
+            found = run_products(tasks)
             if len(spans) > 1:
                 for number, other in enumerate(found):
                     best.part(parts[number // len(spans)]).add(other)
@@ -67,7 +71,7 @@ class HostScan:
             parts, spans = shares(len(queries), len(rows), thread_count())
             work = Work.of(self.precision, asked, rows)
             tasks = [partial(work.count, part, span, limits[part]) for part in parts for span in spans]
-            for number, found in enumerate(run_tasks(tasks, thread_count())):
+            for number, found in enumerate(run_products(tasks)):
                 part = parts[number // len(spans)]
                 counts.above[part] += found.above
                 counts.tied[part] += found.tied
@@ -87,8 +91,14 @@ def survey_block(work: Work, thresholds: NDArray[np.float32], found: Survey) -> 
     """Add a block of later rows to `found`; thresholds [n] in one piece."""
     parts, spans = shares(len(thresholds), len(work.rows), thread_count())
     tasks = [partial(work.survey, part, span, thresholds[part]) for part in parts for span in spans]
-    for number, later in enumerate(run_tasks(tasks, thread_count())):
+    for number, later in enumerate(run_products(tasks)):
         found.part(parts[number // len(spans)]).add(later)
+
+
+def run_products(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
+    """What the tasks give, in order, shared by the threads; their float32 products are float32."""
+    with float32_products(torch.device("cpu"), tf32=False):
+        return run_tasks(tasks, thread_count())
 
 
 def shares(queries: int, rows: int, threads: int) -> tuple[list[slice], list[slice]]:

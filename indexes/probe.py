@@ -28,13 +28,17 @@ from threadpoolctl import threadpool_limits
 
 from indexes.blas_kernel import processor_flags
 from indexes.device_tiles import exact_products, product
+from indexes.float32_products import HOST_VARIABLES, host_rounding
 from indexes.prepared import PRECISIONS
 
 SHAPE = (256, 2048, 512)  # queries, rows, dimensions of the tile
 GPU_SHAPE = (4096, 16384, 512)
 RUNS = 9
 GAIN = 1.25  # a low precision costs more rescored rows: it must be so much faster
-VARIABLES = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "OPENBLAS_CORETYPE")
+VARIABLES = (
+    *("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "OPENBLAS_CORETYPE"),
+    *HOST_VARIABLES,
+)
 LOW_ON_CPU = frozenset({"amx_bf16", "avx512_bf16"})
 NUMPY = "numpy"  # a float32 product by numpy's BLAS instead of torch's
 
@@ -148,8 +152,10 @@ def fastest_precision(device: torch.device) -> str:
 
 def fastest_on_cpu() -> str:
     """The fastest backend on the processor: "torch-cpu", or "numpy" where no product of torch's is faster
-    than numpy's."""
+    than numpy's, or its float32 products are rounded."""
     cpu = torch.device("cpu")
     rates, precision = product_rates(cpu), fastest_precision(cpu)
+    if precision == "float32" and host_rounding():
+        return NUMPY
     needed = rates[NUMPY] if precision == "float32" else GAIN * rates[NUMPY]
     return "torch-cpu" if rates[precision] > needed else "numpy"

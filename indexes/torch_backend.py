@@ -33,6 +33,7 @@ from indexes.devices import (
     usable_gpus,
 )
 from indexes.errors import SearchInputError
+from indexes.float32_products import host_rounding
 from indexes.host_scan import HostScan
 from indexes.low_precision_stream import LowPrecisionStream
 from indexes.memory import BlockPlan
@@ -83,10 +84,19 @@ class TorchBackend:
 def open_on_host(precision: str | None, shard: Shard, block_rows: int) -> TorchBackend:
     """Read and validate the shard, and prepare it; `precision` None is the fastest."""
     check_shard(shard)
-    chosen = PRECISIONS[precision or fastest_precision(CPU)]
+    chosen = host_precision(precision)
     rows, norm = read_all(shard, block_rows)
     prepared = prepare_rows(rows, norm, chosen)
     return TorchBackend(shard, HostScan(chosen, partial(_only, prepared)), chosen.name, "cpu")
+
+
+def host_precision(name: str | None) -> Precision:
+    """That of a pass on the processor, None being the fastest; `SearchInputError` where it is not kept."""
+    chosen = PRECISIONS[name or fastest_precision(CPU)]
+    trouble = host_rounding() if chosen.dtype == torch.float32 else None
+    if trouble:
+        raise SearchInputError(f"backend torch-{chosen.name}: {trouble}, or use --backend numpy")
+    return chosen
 
 
 def _only(rows: PreparedRows) -> tuple[PreparedRows]:
@@ -168,8 +178,9 @@ def open_stream(shard: Shard, plan: BlockPlan, precision: str) -> StreamScan:
     """
     gpus = () if precision == "cpu" else usable_gpus()
     device = gpus[0] if gpus else CPU
-    name = precision if precision in PRECISIONS else fastest_precision(device)
-    stream = LowPrecisionStream(PRECISIONS[name], shard, plan.block_rows)
+    name = precision if precision in PRECISIONS else None
+    chosen = PRECISIONS[name or fastest_precision(device)] if gpus else host_precision(name)
+    stream = LowPrecisionStream(chosen, shard, plan.block_rows)
     return DeviceStream(stream, device) if gpus else stream
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from engine.encoders.device import autocast, check_precision, resolve_device
 from engine.encoders.request import EncoderRequest
 from engine.errors import InputError
-from indexes.tf32 import float32_products
+from indexes.float32_products import float32_products
 
 Rows = NDArray[np.int64]
 

@@ -19,6 +19,7 @@ from engine.evaluate.search import PAIR_BLOCK, QUERY_BLOCK
 from engine.evaluate.sets import no_such_variant, variant_sets
 from engine.evaluate.stages.stage import BlockScores
 from indexes.exact import exact_scores
+from indexes.merge import merge_topk
 from indexes.protocol import Counts, SearchBackend, TopK
 
 MOST_CELLS = 1 << 24  # of a list at once: queries of a block times depth
@@ -80,20 +81,9 @@ class Ranker:
         for start, stop in self.queries.blocks(max(1, min(QUERY_BLOCK, MOST_CELLS // depth))):
             vectors = self.queries.read(start, stop)
             found = tuple(backend.topk(vectors, depth) for backend in self.backends)
-            scores = np.concatenate([one.scores for one in found], axis=1)
-            rows = np.concatenate(
-                [found[0].rows, *(one.rows + len(self.gallery) for one in found[1:])], axis=1
-            )
-            # both lists are in order and the originals come first: a stable sort keeps the promised order
-            order = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
-            yield Listed(
-                start,
-                stop,
-                vectors,
-                np.take_along_axis(scores, order, axis=1),
-                np.take_along_axis(rows, order, axis=1),
-                found,
-            )
+            offsets = (0, len(self.gallery))
+            best = merge_topk(list(zip(offsets, found, strict=False)), depth)
+            yield Listed(start, stop, vectors, best.scores, best.rows, found)
 
     def _lists_of_blocks(self, block_scores: BlockScores, depth: int) -> Iterator[Listed]:
         for start, stop in self.queries.blocks(max(1, min(QUERY_BLOCK, MOST_CELLS // self.size))):

@@ -9,10 +9,13 @@ from indexes import torch_backend
 from indexes.devices import gpu_trouble, usable_gpus
 from indexes.exact import exact_score_block
 from indexes.faiss_backend import LONGEST_LIST, probe_gpu
+from indexes.memory import BlockPlan
+from indexes.prefixes import search_prefixes
 from indexes.prepared import PRECISIONS
 from indexes.protocol import Shard
 from indexes.registry import open_backend
 from indexes.sources import ArrayRows
+from indexes.streaming import open_streamed
 from indexes.torch_backend import open_on_devices
 
 pytestmark = pytest.mark.gpu
@@ -56,6 +59,29 @@ def test_a_gpu_gives_the_same_bits(name, kind, k, dtype):
     counts = backend.counts(queries, thresholds)
     assert counts.above.tolist() == (exact > thresholds[:, None]).sum(axis=1).tolist()
     assert counts.tied.tolist() == (exact == thresholds[:, None]).sum(axis=1).tolist()
+    check_survey(backend.survey(queries, thresholds), exact, thresholds)
+
+
+def check_survey(survey, exact, thresholds):
+    best = exact.max(axis=1)
+    assert survey.counts.above.tolist() == (exact > thresholds[:, None]).sum(axis=1).tolist()
+    assert survey.counts.tied.tolist() == (exact == thresholds[:, None]).sum(axis=1).tolist()
+    assert survey.leaders.scores.tobytes() == best.tobytes()
+    assert survey.leaders.rows.tolist() == exact.argmax(axis=1).tolist()
+    assert survey.leaders.tied.tolist() == (exact == best[:, None]).sum(axis=1).tolist()
+
+
+@pytest.mark.skipif(bool(gpu_trouble()), reason=str(gpu_trouble()))
+@pytest.mark.parametrize("kind", ["plain", "tied", "near"])
+def test_every_size_of_a_gallery_streamed_to_a_gpu_in_one_pass(kind):
+    rows = gallery(kind, 20_000, 256)
+    queries = rows[::97].copy()
+    exact = exact_score_block(queries, rows)
+    thresholds = exact[:, 5].copy()
+    stream = open_streamed(Shard("rows", "original", ArrayRows(rows)), BlockPlan(3000, 1024), "torch-cuda")
+    sizes = (1, 2999, 3000, 7001, 20_000)
+    for prefix in search_prefixes(stream, queries, thresholds, sizes):
+        check_survey(prefix.survey, exact[:, : prefix.rows], thresholds)
 
 
 @pytest.mark.skipif(bool(gpu_trouble()), reason=str(gpu_trouble()))
@@ -71,10 +97,8 @@ def test_rows_that_do_not_fit_are_streamed_with_the_same_bits(monkeypatch, preci
     assert found.rows.tolist() == known.rows.tolist()
     assert found.scores.tobytes() == known.scores.tobytes()
     thresholds = known.scores[:, 3].copy()
-    assert (
-        backend.counts(queries, thresholds).tied.tolist()
-        == expected.counts(queries, thresholds).tied.tolist()
-    )
+    exact = exact_score_block(queries, rows)
+    check_survey(backend.survey(queries, thresholds), exact, thresholds)
 
 
 @pytest.mark.skipif(len(usable_gpus()) < 2, reason="needs two GPUs of one kind")

@@ -128,16 +128,3 @@ def test_a_million_tied_rows_stay_within_memory():
     assert counts.above.tolist() == [0, 0, 0]
     assert counts.tied.tolist() == [1_000_000] * 3
     assert peak < 64 << 20
-
-
-@pytest.mark.parametrize(("value", "forced"), [(None, False), ("0", False), ("1", True)])
-def test_a_gpu_that_is_made_to_round_its_inputs_is_not_used(
-    value: str | None, forced: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from indexes import certify, faiss_backend, torch_backend
-
-    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
-    if value is not None:
-        monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", value)
-    said = (faiss_backend.probe_gpu.__wrapped__().found, torch_backend.gpu_trouble.__wrapped__())
-    assert [one == certify.TF32_FORCED for one in said] == [forced, forced]

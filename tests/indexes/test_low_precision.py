@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Event, Thread
-
 import numpy as np
 import pytest
 import torch
@@ -21,7 +19,6 @@ from indexes.prepared import PRECISIONS, bound, prepare_queries, prepare_rows
 from indexes.protocol import Counts, Shard
 from indexes.registry import open_backend
 from indexes.sources import ArrayRows
-from indexes.tf32 import SETTING, ProductSetting
 from indexes.validate import as_stored
 
 KINDS = ("plain", "tied", "near", "sparse", "tiny")
@@ -344,37 +341,3 @@ def test_a_device_that_stays_full_says_so(unit_rows, monkeypatch):
     _, scan = scans(unit_rows(1, 50, 16), "bfloat16", 50)
     with pytest.raises(torch.OutOfMemoryError):
         scan.topk(unit_rows(2, 5, 16), 3)
-
-
-def test_a_setting_is_shared_by_those_who_agree_and_put_back_by_the_last():
-    values = [False]
-
-    def write(allowed):
-        values.append(allowed)
-        return values[-2]
-
-    setting, entered = ProductSetting(write), Event()
-
-    def other():
-        with setting.held(False):
-            entered.set()
-
-    thread = Thread(target=other)
-    with setting.held(True):
-        with setting.held(True):
-            thread.start()
-        assert values == [False, True]  # the inner user's leaving puts nothing back
-        assert not entered.is_set()
-    thread.join(20)
-    assert entered.is_set()
-    assert values == [False, True, False, False, False]
-
-
-def test_what_torch_said_before_is_put_back_as_it_was():
-    settings = torch.backends.cuda.matmul
-    name = "fp32_precision" if hasattr(settings, "fp32_precision") else "allow_tf32"
-    before = getattr(settings, name)  # may be a third word, such as "none"
-    for tf32 in (True, False):
-        with SETTING.held(tf32):
-            assert getattr(settings, name) in (tf32, "tf32" if tf32 else "ieee")
-        assert getattr(settings, name) == before

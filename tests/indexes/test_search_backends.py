@@ -18,7 +18,7 @@ from indexes import registry, torch_backend
 from indexes.auto_backend import fastest_backend
 from indexes.exact import exact_score_block, exact_scores
 from indexes.faiss_backend import LONGEST_LIST, probe_gpu
-from indexes.gallery import Gallery, merge_topk
+from indexes.merge import merge_topk
 from indexes.protocol import Shard, Survey
 from indexes.sources import ArrayRows
 from indexes.torch_backend import gpu_trouble, open_on_devices
@@ -209,12 +209,12 @@ def test_a_split_into_shards_does_not_matter(case, name, shards):
         shard_of(rows[first:last], f"shard {first}", origin)
         for (first, last), origin in zip(itertools.pairwise(ends), origins, strict=True)
     )
-    gallery = Gallery(parts)
-    backends = [open_backend(name, shard) for shard in gallery.shards]
-    answers = [(offset, b.topk(queries, 20)) for offset, b in zip(gallery.offsets, backends, strict=True)]
+    offsets = [first for first, _ in itertools.pairwise(ends)]
+    backends = [open_backend(name, shard) for shard in parts]
+    answers = [(offset, b.topk(queries, 20)) for offset, b in zip(offsets, backends, strict=True)]
     counts = [backend.counts(queries, thresholds) for backend in backends]
     survey = Survey.nothing(len(queries))
-    for offset, backend in zip(gallery.offsets, backends, strict=True):
+    for offset, backend in zip(offsets, backends, strict=True):
         part = backend.survey(queries, thresholds)
         survey.add(Survey(part.counts, replace(part.leaders, rows=part.leaders.rows + offset)))
     check_case(case, merge_topk(answers, 20), sum(counts[1:], counts[0]), survey)

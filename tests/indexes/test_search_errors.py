@@ -8,7 +8,7 @@ import pytest
 from indexes.devices import gpu_trouble
 from indexes.errors import SearchInputError
 from indexes.faiss_backend import probe_gpu
-from indexes.gallery import Gallery, merge_topk
+from indexes.merge import merge_topk
 from indexes.protocol import Shard, TopK
 from indexes.registry import open_backend
 from indexes.sources import ArrayRows
@@ -156,28 +156,6 @@ def test_a_gpu_asked_for_and_absent():
 def test_float16_storage_asked_of_faiss_without_a_gpu():
     shard = shard_of(np.eye(3, dtype="f4"))
     refused("backend faiss-float16 needs a GPU that FAISS can use", open_backend, "faiss-float16", shard)
-
-
-def test_bad_galleries():
-    base, other = shard_of(np.eye(3, dtype="f4")), shard_of(np.eye(3, dtype="f4"), "more", "distractor")
-    fake = shard_of(np.eye(3, dtype="f4"), "fake", "adversarial")
-    fake2 = shard_of(np.eye(3, dtype="f4"), "fake2", "adversarial")
-    refused("gallery of no shards", Gallery, ())
-    refused("gallery of distractor: expected one shard of originals", Gallery, (other,))
-    refused("at most one of adversarial rows", Gallery, (base, fake, fake2))
-    refused(
-        "in the order original, distractor, adversarial: expected original, adversarial, d",
-        Gallery,
-        (base, other, fake),
-    )
-    refused(
-        "shard 'more' has dimension 2, expected 3",
-        Gallery,
-        (base, shard_of(np.eye(2, dtype="f4"), "more", "distractor")),
-    )
-    refused("two shards named 'base'", Gallery, (base, shard_of(np.eye(3, dtype="f4"), "base", "distractor")))
-    refused("gallery rows 0 to 3, expected 0 to 2", Gallery((base,)).origin_of, np.array([0, 3]))
-    refused("gallery rows -1 to 0, expected 0 to 2", Gallery((base,)).origin_of, np.array([-1, 0]))
 
 
 def test_bad_merges():

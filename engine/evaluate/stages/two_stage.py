@@ -24,6 +24,7 @@ from engine.evaluate.stages.reranking import Reranking, reranking_key
 from engine.evaluate.stages.stage import LOAD, SCORE_PAIRS, SEARCH_VARIANT, BlockScores
 from engine.stopwatch import Stopwatch
 from engine.store.schema import ORIGINAL
+from indexes.merge import merge_topk
 from indexes.protocol import NO_ROW, Counts, SearchBackend, TopK
 
 LAST = np.iinfo(np.int64).max
@@ -113,7 +114,7 @@ class TwoStage:
             backend = self.first.open_shard(fakes, "adversarial")
         with watch.stage(SEARCH_VARIANT):
             added = self._list(queries, backend, fakes.name)
-            return merge(originals, added, len(self.first.gallery), self.reranking.k_test)
+            return merge_topk([(0, originals), (len(self.first.gallery), added)], self.reranking.k_test)
 
     def _list(self, queries: Queries, backend: SearchBackend, name: str) -> TopK:
         parts = []
@@ -140,17 +141,6 @@ class TwoStage:
             if self.reranking.scores.reranker.join == "add":
                 scores = scores + listed.scores
             return Shortlist(scores, listed.rows)
-
-
-def merge(first: TopK, second: TopK, rows: int, depth: int) -> TopK:
-    """The best `depth` of two shards, the second's rows numbered after the first's `rows`.
-
-    In the order of the promise of `indexes`: by score, the first shard before the second, by row.
-    """
-    scores = np.concatenate([first.scores, second.scores], axis=1)
-    numbers = np.concatenate([first.rows, second.rows + rows], axis=1)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
-    return TopK(np.take_along_axis(scores, order, axis=1), np.take_along_axis(numbers, order, axis=1))
 
 
 @dataclass(frozen=True)
