@@ -11,7 +11,7 @@ of retrieval); Holm 1979.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ from engine.evaluate.bootstrap import (
     percentile_interval,
     weight_blocks,
 )
-from engine.evaluate.sample import BASE_HIT, FORMULAS, HIT, Sample, Values
+from engine.evaluate.sample import FORMULAS, Linear, Ratio, Sample, Values
 
 DEFAULT_FLIPS = 10_000
 MOST_FLIPS = 1_000_000  # all choices of signs of 19 images are fewer, and are tried at once
@@ -159,41 +159,40 @@ def randomisation_tests(
 
 def contributions(first: Sample, second: Sample, name: str) -> Values:
     """float64 [images]: what each image adds to second minus first; nan everywhere where it is undefined."""
-    return NOT_LINEAR.get(name, linear_contributions)(first, second, name)
-
-
-def linear_contributions(first: Sample, second: Sample, name: str) -> Values:
-    """Of a metric that is linear in means: the metric of the image's sums over the number of all queries."""
     formula = FORMULAS[name]
-    one, two = (
-        formula.of(*(sample.sums[column] / len(sample) for column in formula.columns))
-        for sample in (first, second)
-    )
+    columns = [[sample.sums[column] for column in formula.columns] for sample in (first, second)]
+    if isinstance(formula, Linear):
+        return linear_contributions(formula, *columns, queries=len(first))
+    return ratio_contributions(formula, *columns)
+
+
+def linear_contributions(
+    formula: Linear, first: Sequence[Values], second: Sequence[Values], queries: int
+) -> Values:
+    """The metric of an image's sums over the number of all queries, second minus first."""
+    one, two = (formula.of(*(column / queries for column in columns)) for columns in (first, second))
     result: Values = two - one
     return result
 
 
-def drop_contributions(first: Sample, second: Sample, name: str) -> Values:
-    """Of the drop rate, a ratio: ``100 * (lost_i - d * base_i) / base``, second minus first.
+def ratio_contributions(formula: Ratio, first: Sequence[Values], second: Sequence[Values]) -> Values:
+    """``100 * (part_i - r * whole_i) / whole``, second minus first.
 
-    `base` and `lost` are sums of hits at 1 and of their losses, over all queries and over those of image i,
-    and d is the mean of the two drop rates. The sum is the difference whatever d is; with d near the common
-    drop rate an image's contribution is as likely to be positive as negative when the rates are alike, even
-    where the checkpoints' R@1 are far apart. (Exchanging outcomes would also test whether the R@1 are alike.)
+    `part` and `whole` are sums over all queries, with i over those of image i, and r is the mean of the two
+    ratios. The sum is the difference whatever r is; with r near the common ratio an image's contribution is
+    as likely to be positive as negative when the ratios are alike, even where the wholes are far apart: with
+    drop rates, the R@1. (Exchanging outcomes would also test whether those are alike.)
     """
-    sums = [(one.sums[BASE_HIT[1]], one.sums[HIT[1]]) for one in (first, second)]
-    totals = [float(base.sum()) for base, _ in sums]
-    if min(totals) == 0:
-        return np.full(len(first.images), np.nan)
-    common = sum(1.0 - float(new.sum()) / total for (_, new), total in zip(sums, totals, strict=True)) / 2
+    sums = [(formula.part(*columns), formula.whole(*columns)) for columns in (first, second)]
+    totals = [float(whole.sum()) for _, whole in sums]
+    if min(totals) <= 0:
+        return np.full(len(first[0]), np.nan)
+    common = sum(float(part.sum()) / total for (part, _), total in zip(sums, totals, strict=True)) / 2
     one, two = (
-        100.0 * (base - new - common * base) / total for (base, new), total in zip(sums, totals, strict=True)
+        100.0 * (part - common * whole) / total for (part, whole), total in zip(sums, totals, strict=True)
     )
     result: Values = two - one
     return result
-
-
-NOT_LINEAR: Mapping[str, Callable[[Sample, Sample, str], Values]] = {metrics.DROP_RATE: drop_contributions}
 
 
 def all_flips(images: int) -> Iterator[NDArray[np.uint8]]:

@@ -40,11 +40,30 @@ SAME_VALUE = 1e-9  # sums of hits that differ by less are equal but for rounding
 
 
 @dataclass(frozen=True)
-class Formula:
-    """A metric as a function `of` the means of `columns`, given in order as equally shaped arrays."""
+class Linear:
+    """A metric as a linear function `of` the means of `columns`, given in order as equally shaped arrays."""
 
     columns: tuple[str, ...]
     of: Callable[..., Values]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A metric as 100 times one mean over another, both linear in the means of `columns`; nan, undefined,
+    where the `whole` is 0."""
+
+    columns: tuple[str, ...]
+    part: Callable[..., Values]
+    whole: Callable[..., Values]
+
+    def of(self, *means: Values) -> Values:
+        """From the means of the columns, given in order as equally shaped arrays."""
+        whole = self.whole(*means)
+        result: Values = 100.0 * self.part(*means) / np.where(whole > 0, whole, np.nan)
+        return result
+
+
+Formula = Linear | Ratio
 
 
 def scaled(mean: Values) -> Values:
@@ -53,36 +72,29 @@ def scaled(mean: Values) -> Values:
     return result
 
 
-def drop(base: Values, new: Values) -> Values:
-    """``100 * (base - new) / base``; nan, undefined, where the base is 0."""
-    result: Values = 100.0 * (base - new) / np.where(base > 0, base, np.nan)
-    return result
-
-
-def share(part: Values, whole: Values) -> Values:
-    """``100 * part / whole``; nan, undefined, where the whole is 0."""
-    result: Values = 100.0 * part / np.where(whole > 0, whole, np.nan)
-    return result
+def share(part: str, whole: str) -> Ratio:
+    """Of the queries in column `whole`, those in column `part`."""
+    return Ratio((part, whole), lambda some, _: some, lambda _, all_: all_)
 
 
 FORMULAS: Mapping[str, Formula] = {
-    **{metrics.RECALL[k]: Formula((HIT[k],), scaled) for k in metrics.CUTOFFS},
-    metrics.MEAN_RANK: Formula((RANK,), lambda rank: rank),
-    metrics.RSUM: Formula(tuple(HIT.values()), lambda *hits: scaled(np.sum(hits, axis=0))),
-    metrics.DROP_RATE: Formula((BASE_HIT[1], HIT[1]), drop),
-    metrics.INCORRECT_RECALL: Formula((FOOLED,), scaled),
-    metrics.INCORRECT_RECALL_OWN: Formula((FOOLED_BY_OWN,), scaled),
-    metrics.INCORRECT_RECALL_OTHER: Formula((FOOLED, FOOLED_BY_OWN), lambda all_, own: scaled(all_ - own)),
-    **{metrics.SET_RECALL[k]: Formula((SET_HIT[k],), scaled) for k in metrics.CUTOFFS},
-    metrics.SET_RSUM: Formula(tuple(SET_HIT.values()), lambda *hits: scaled(np.sum(hits, axis=0))),
-    metrics.DCG: Formula((DCG_GAIN,), lambda gain: gain),
-    metrics.EXTENDED_RECALL_1: Formula((FIRST_FITS, ASKED), share),
-    metrics.R_PRECISION: Formula((R_PRECISE, ASKED), share),
-    metrics.MAP_AT_R: Formula((AVERAGE_PRECISION, ASKED), share),
-    metrics.FOOLED_BLIND: Formula((BLIND_FOOLED, BLIND_ASKED), share),
-    metrics.QUERIES_DOWN: Formula((DOWN,), scaled),
-    metrics.QUERIES_UP: Formula((UP,), scaled),
-    metrics.QUERIES_SAME: Formula((DOWN, UP), lambda down, up: scaled(1.0 - down - up)),
+    **{metrics.RECALL[k]: Linear((HIT[k],), scaled) for k in metrics.CUTOFFS},
+    metrics.MEAN_RANK: Linear((RANK,), lambda rank: rank),
+    metrics.RSUM: Linear(tuple(HIT.values()), lambda *hits: scaled(np.sum(hits, axis=0))),
+    metrics.DROP_RATE: Ratio((BASE_HIT[1], HIT[1]), lambda base, new: base - new, lambda base, _: base),
+    metrics.INCORRECT_RECALL: Linear((FOOLED,), scaled),
+    metrics.INCORRECT_RECALL_OWN: Linear((FOOLED_BY_OWN,), scaled),
+    metrics.INCORRECT_RECALL_OTHER: Linear((FOOLED, FOOLED_BY_OWN), lambda all_, own: scaled(all_ - own)),
+    **{metrics.SET_RECALL[k]: Linear((SET_HIT[k],), scaled) for k in metrics.CUTOFFS},
+    metrics.SET_RSUM: Linear(tuple(SET_HIT.values()), lambda *hits: scaled(np.sum(hits, axis=0))),
+    metrics.DCG: Linear((DCG_GAIN,), lambda gain: gain),
+    metrics.EXTENDED_RECALL_1: share(FIRST_FITS, ASKED),
+    metrics.R_PRECISION: share(R_PRECISE, ASKED),
+    metrics.MAP_AT_R: share(AVERAGE_PRECISION, ASKED),
+    metrics.FOOLED_BLIND: share(BLIND_FOOLED, BLIND_ASKED),
+    metrics.QUERIES_DOWN: Linear((DOWN,), scaled),
+    metrics.QUERIES_UP: Linear((UP,), scaled),
+    metrics.QUERIES_SAME: Linear((DOWN, UP), lambda down, up: scaled(1.0 - down - up)),
 }
 
 

@@ -31,8 +31,11 @@ def compare_samples(
     return compare(Contender.of(first, resampling), Contender.of(second, resampling), names)
 
 
-NAMES = ("recall@1", "mean_rank", "drop_rate", "incorrect_recall@1/other")
-COLUMNS = ("rank", "hit@1", "hit@5", "hit@10", "base_hit@1", "fooled", "fooled_by_own")
+NAMES = ("recall@1", "mean_rank", "drop_rate", "incorrect_recall@1/other", "map@r")
+COLUMNS = (
+    *("rank", "hit@1", "hit@5", "hit@10", "base_hit@1", "fooled", "fooled_by_own"),
+    *("average_precision", "asked"),
+)
 
 
 def metrics_of(values: dict[str, Any]) -> dict[str, float]:
@@ -43,11 +46,12 @@ def metrics_of(values: dict[str, Any]) -> dict[str, float]:
         "mean_rank": mean["rank"],
         "drop_rate": 100 * (base - mean["hit@1"]) / base if base else float("nan"),
         "incorrect_recall@1/other": 100 * (mean["fooled"] - mean["fooled_by_own"]),
+        "map@r": 100 * mean["average_precision"] / mean["asked"] if mean["asked"] else float("nan"),
     }
 
 
 def enumerated(first: Sample, second: Sample) -> dict[str, float | None]:
-    """Every exchange of whole images, query by query; flips of contributions for the drop rate."""
+    """Every exchange of whole images, query by query; flips of contributions for ratios."""
     a, b = metrics_of(dict(first.values)), metrics_of(dict(second.values))
     found: dict[str, list[float]] = {name: [] for name in NAMES}
     for swapped in product((False, True), repeat=len(first.images)):
@@ -57,7 +61,8 @@ def enumerated(first: Sample, second: Sample) -> dict[str, float | None]:
         one, two = metrics_of(left), metrics_of(right)
         for name in NAMES:
             found[name].append(two[name] - one[name])
-    found["drop_rate"] = flipped_drops(first, second, (a["drop_rate"] + b["drop_rate"]) / 200)
+    for name, (part, whole) in RATIOS.items():
+        found[name] = flipped_ratios(first, second, part, whole, (a[name] + b[name]) / 200)
     return {
         name: None
         if np.isnan([*found[name], a[name], b[name]]).any()
@@ -66,16 +71,22 @@ def enumerated(first: Sample, second: Sample) -> dict[str, float | None]:
     }
 
 
-def flipped_drops(first: Sample, second: Sample, common: float) -> list[float]:
+RATIOS = {
+    "drop_rate": (lambda one: one["base_hit@1"] - one["hit@1"], lambda one: one["base_hit@1"]),
+    "map@r": (lambda one: one["average_precision"], lambda one: one["asked"]),
+}
+
+
+def flipped_ratios(first: Sample, second: Sample, part_of: Any, whole_of: Any, common: float) -> list[float]:
     parts = []
     for image in range(len(first.images)):
         part = 0.0
         for sign, one in ((-1, first), (1, second)):
-            base, new = one.values["base_hit@1"], one.values["hit@1"]
-            if base.sum() == 0:
+            some, whole = part_of(one.values), whole_of(one.values)
+            if whole.sum() == 0:
                 return [float("nan")]
             own = one.cluster == image
-            part += sign * 100 * ((base - new)[own].sum() - common * base[own].sum()) / base.sum()
+            part += sign * 100 * (some[own].sum() - common * whole[own].sum()) / whole.sum()
         parts.append(part)
     return [
         sum(s * p for s, p in zip(signs, parts, strict=True)) for signs in product((-1, 1), repeat=len(parts))
@@ -187,6 +198,25 @@ def test_alike_drop_rates_of_unlike_checkpoints_are_rarely_called_different() ->
         p, _ = randomisation_tests(*pair, ["drop_rate"], 199, 0)["drop_rate"]
         p_values.append(p)
     assert 0.05 <= np.mean(np.array(p_values) <= 0.1) <= 0.16
+
+
+def test_a_ratio_over_few_queries_is_tested_as_its_mean_over_them() -> None:
+    """Where every image asks alike, and where some ask nothing, mAP@R is the mean over what asks."""
+    generator = np.random.default_rng(4)
+    cluster = np.repeat(np.arange(60), 5)
+    asked = (generator.random(300) < 0.4).astype(float)
+    asked[cluster == 7] = 0.0
+    pair = []
+    for level in (0.45, 0.5):
+        found = asked * (generator.random(300) < level)
+        asking = hits(found[asked > 0], cluster[asked > 0])
+        whole = hits(found, cluster)
+        columns = {**whole.values, "average_precision": found, "asked": asked}
+        pair.append((replace(whole, values=columns), asking))
+    (first, first_asking), (second, second_asking) = pair
+    p, _ = randomisation_tests(first, second, ["map@r"], 20_000, 0)["map@r"]
+    only, _ = randomisation_tests(first_asking, second_asking, ["recall@1"], 20_000, 0)["recall@1"]
+    assert p == pytest.approx(only, abs=0.03)
 
 
 def test_holm_by_hand() -> None:
