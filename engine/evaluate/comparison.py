@@ -160,10 +160,10 @@ def randomisation_tests(
 def contributions(first: Sample, second: Sample, name: str) -> Values:
     """float64 [images]: what each image adds to second minus first; nan everywhere where it is undefined."""
     formula = FORMULAS[name]
-    columns = [[sample.sums[column] for column in formula.columns] for sample in (first, second)]
+    one, two = ([sample.sums[column] for column in formula.columns] for sample in (first, second))
     if isinstance(formula, Linear):
-        return linear_contributions(formula, *columns, queries=len(first))
-    return ratio_contributions(formula, *columns)
+        return linear_contributions(formula, one, two, len(first))
+    return ratio_contributions(formula, one, two)
 
 
 def linear_contributions(
