@@ -21,7 +21,7 @@ from pathlib import Path
 from bench.published_size import ITRSTRESS, timed
 from bench.report import add_output, output_of, write_rows
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
-from engine.variants.tagging import CACHE_VARIABLE
+from engine.variants.cache import CACHE_VARIABLE
 from engine.variants.wordnet import find_wordnet
 
 SYNONYMS = ("synonym_noun", "synonym_adj")

@@ -21,9 +21,9 @@ from bench.report import add_output, output_of, write_rows
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
 from engine.demo import checkpoints
 from engine.encoders.influence import open_influence
+from engine.variants.cache import CACHE_VARIABLE
 from engine.variants.influence import Measured
 from engine.variants.nouns import nouns_of
-from engine.variants.tagging import CACHE_VARIABLE
 
 
 @dataclass(frozen=True)

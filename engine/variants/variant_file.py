@@ -31,6 +31,7 @@ from engine.variants.variant import Modality, Side, Variant, VariantItem, Varian
 
 SCHEMA = 1
 MARK = "itrstress_variant"
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -161,4 +162,4 @@ def _item_record(item: VariantItem, original: str) -> Mapping[str, Any]:
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
-    return f"{json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(',', ':'))}\n".encode()
+    return f"{_JSON.encode(record)}\n".encode()

@@ -12,8 +12,9 @@ import pytest
 from bench import query_perturbations
 from bench.query_perturbations import PERTURBATIONS, SYNONYMS, measure, possible
 from engine.corpus.read import DEFAULT_SPLIT
+from engine.variants.cache import CACHE_VARIABLE
 from engine.variants.registry import variant_families
-from engine.variants.tagging import CACHE_FILE, CACHE_VARIABLE
+from engine.variants.tagging import CACHE_FILE
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ class Synonym(QueryPerturbation):
     def rule(self, corpus: Corpus) -> Rule:
         """Tags the captions and opens WordNet. Raises `InputError` when it is not there."""
         wordnet = open_wordnet()
-        by_nltk = self.mode == PAPER and has_tagger()
+        by_nltk = self._by_nltk()
         made_with = {"wordnet": wordnet.version, "tagger": "nltk" if by_nltk else pipeline_version()}
         if not by_nltk:
             tag(caption.text for caption in corpus.captions)
@@ -48,6 +48,13 @@ class Synonym(QueryPerturbation):
             tagger = _nltk_tags if by_nltk else _spacy_tags
             return lambda caption: self._published(caption.text, wordnet, made_with, tagger)
         return lambda caption: self._in_english(caption.text, wordnet, made_with)
+
+    def tools(self) -> str:
+        """Which tagger."""
+        return "nltk" if self._by_nltk() else ""
+
+    def _by_nltk(self) -> bool:
+        return self.mode == PAPER and has_tagger()
 
     def _published(
         self, text: str, wordnet: WordNet, made_with: Mapping[str, Any], tagger: _Tagger

@@ -12,8 +12,9 @@ import pytest
 from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.errors import InputError
 from engine.variants import tagging
+from engine.variants.cache import CACHE_VARIABLE
 from engine.variants.registry import make_variant
-from engine.variants.tagging import CACHE_FILE, CACHE_VARIABLE, Token, pipeline_version, tag
+from engine.variants.tagging import CACHE_FILE, Token, pipeline_version, tag
 
 TEXTS = ("Two white dogs run.", "a\n\ncat  's  hat", "", "كلب é 🐕")
 

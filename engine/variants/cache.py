@@ -1,0 +1,45 @@
+"""Files between processes: with ``ITRSTRESS_CACHE=DIR`` in the environment what costs time is kept in DIR.
+
+A file holds the SHA-256 of what follows, then that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from engine.errors import InputError
+from engine.outputs.own import write_own
+
+CACHE_VARIABLE = "ITRSTRESS_CACHE"
+DIGEST_BYTES = 32
+
+
+def cache_folder() -> Path | None:
+    """The folder; None where nothing is kept."""
+    folder = os.environ.get(CACHE_VARIABLE)
+    return Path(folder) if folder else None
+
+
+def read_cached(file: Path, what: str) -> bytes | None:
+    """What was kept in a file, None when there is no such file. Raises `InputError` for a damaged one."""
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unusable(file, what, error) from None
+    if hashlib.sha256(data[DIGEST_BYTES:]).digest() != data[:DIGEST_BYTES]:
+        raise unusable(file, what, "another checksum")
+    return data[DIGEST_BYTES:]
+
+
+def write_cached(file: Path, data: bytes) -> None:
+    """Keep it. Raises `InputError` when it cannot be written."""
+    write_own(file, lambda temporary: temporary.write_bytes(hashlib.sha256(data).digest() + data))
+
+
+def unusable(file: Path, what: str, why: object) -> InputError:
+    """The error about a file that holds something else."""
+    return InputError(f"{file}: the cached {what} cannot be used ({why}); remove the file")
