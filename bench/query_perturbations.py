@@ -1,4 +1,4 @@
-"""All query perturbations of a corpus: the first time, and once more from the cache of tagged texts.
+"""All query perturbations of a corpus: the first time, and once more from the cache.
 
     python -m bench.query_perturbations --corpus FILE [--split NAME] [--repeat 1] [--json FILE]
 
