@@ -63,7 +63,7 @@ def command(
 
     \b
     RUN.yaml, paths relative to it (--init writes one with every option):
-      checkpoints: ["open_clip:ViT-B-32:openai", "open_clip:ViT-B-32:runs/*/epoch_*.pt"]
+      checkpoints: ["open_clip:ViT-B-32:openai", "open_clip:ViT-B-32-quickgelu:runs/*/epoch_*.pt"]
       corpus: {path: dataset_coco.json, images: val2014}
       variants: [same_concept, {name: "mix:0.9", seeds: [1, 2, 3]}]
       stores: stores

@@ -1,8 +1,9 @@
 """Where an open_clip model comes from, with its configuration and preprocessing: a tag, a file, a folder.
 
 - ``open_clip:ViT-B-32:openai``: a published tag of open_clip's own table. Only this may use the network.
-- ``open_clip:ViT-B-16:/path/to/checkpoint.pt``: an architecture of open_clip and a file of weights. The
-  preprocessing is that of an ``open_clip_config.json`` beside the file, or named by the user.
+- ``open_clip:ViT-B-16-quickgelu:/path/to/checkpoint.pt``: an architecture of open_clip and a file of weights.
+  Preprocessing and activation are those of an ``open_clip_config.json`` beside the file, or named by the
+  user, the activation by the model's name: ``-quickgelu``, or ``-gelu`` for what open_clip calls by no suffix.
 - ``open_clip:local-dir:/path``: a folder with ``open_clip_config.json``, weights, and the tokenizer's files
   where it has one of its own.
 """
@@ -30,6 +31,7 @@ from engine.inputs import check_regular_file
 LOCAL_DIR = "local-dir"
 SECONDS_TO_ANSWER = 10.0
 CONFIG_FILE = "open_clip_config.json"
+GELU, QUICK_GELU = "-gelu", "-quickgelu"  # the first is a suffix of ours, the second of open_clip's
 TOKENIZER_FILE = "tokenizer.json"
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pth", ".pt")
 USUAL_WEIGHTS = (
@@ -95,8 +97,9 @@ def _expected_weights(name: str) -> str:
 
 
 def _published_config(name: str) -> dict[str, Any]:
-    if name in open_clip.list_models():
-        config: dict[str, Any] = open_clip.get_model_config(name)
+    plain = name.removesuffix(GELU)
+    if name in open_clip.list_models() or leaves_activation_open(plain):
+        config: dict[str, Any] = open_clip.get_model_config(plain)
         return config
     nearest = difflib.get_close_matches(name, [*open_clip.list_models(), LOCAL_DIR], n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(map(repr, nearest))}?" if nearest else ";"
@@ -104,6 +107,11 @@ def _published_config(name: str) -> dict[str, Any]:
         f"unknown open_clip model {name!r}{hint} open_clip.list_models() lists all; "
         f"a model of your own is open_clip:{LOCAL_DIR}:FOLDER"
     )
+
+
+def leaves_activation_open(name: str) -> bool:
+    """Whether open_clip has models of this name with GELU and with QuickGELU, which no weights tell apart."""
+    return name + QUICK_GELU in open_clip.list_models()
 
 
 def _from_tag(request: EncoderRequest, config: dict[str, Any], tag: Mapping[str, Any]) -> ModelSource:
@@ -164,6 +172,7 @@ def _from_file(request: EncoderRequest, config: dict[str, Any], weights: Path) -
     if os.path.lexists(beside):  # else the folder may be any
         check_model_files(weights.parent)
     else:
+        _check_activation(request, weights)
         return ModelSource(
             request.spec, config, weights, _named_or(request, _not_named(weights)), None, online=False
         )
@@ -202,6 +211,19 @@ def _tokenizer_folder(folder: Path) -> Path | None:
 def _named_or(request: EncoderRequest, own: Callable[[], Preprocess]) -> Preprocess:
     """The preprocessing that the user named, or the checkpoint's own."""
     return own() if request.preprocess is None else parse_preprocess(request.preprocess)
+
+
+def _check_activation(request: EncoderRequest, weights: Path) -> None:
+    """Raise `InputError` for a file of weights that fit two activations, where the model's name leaves it
+    open."""
+    name = request.name
+    if leaves_activation_open(name):
+        raise InputError(
+            f"{weights}: nothing says whether it was trained with QuickGELU (OpenAI's weights and what is "
+            "fine-tuned from them) or GELU, and a wrong guess would go unnoticed; name it as "
+            f"{request.family}:{name}{QUICK_GELU}:FILE or {request.family}:{name}{GELU}:FILE, or put the "
+            f"model's {CONFIG_FILE} beside the file"
+        )
 
 
 def _not_named(weights: Path) -> Callable[[], Preprocess]:

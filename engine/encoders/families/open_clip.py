@@ -14,7 +14,15 @@ def needed_files(request: EncoderRequest) -> list[NeededFile]:
     """The weights of a tag in the cache, a file and what lies beside it, or a folder's."""
     from open_clip import pretrained
 
-    from engine.encoders.open_clip_source import CONFIG_FILE, LOCAL_DIR, WEIGHT_SUFFIXES, cached_weights
+    from engine.encoders.open_clip_source import (
+        CONFIG_FILE,
+        GELU,
+        LOCAL_DIR,
+        QUICK_GELU,
+        WEIGHT_SUFFIXES,
+        cached_weights,
+        leaves_activation_open,
+    )
 
     if request.weights is None:
         raise InputError(f"{request.spec}: names no weights; expected open_clip:NAME:TAG or :FILE")
@@ -29,8 +37,14 @@ def needed_files(request: EncoderRequest) -> list[NeededFile]:
     tag = pretrained.get_pretrained_cfg(request.name, request.weights)
     if not tag:
         beside = place.parent / CONFIG_FILE
-        shown = str(beside) if beside.is_file() else f"{beside}, or named with --preprocess"
-        return [needed_file("weights", place), NeededFile("preprocessing", shown, beside.is_file())]
+        found = [needed_file("weights", place)]
+        ways = {"preprocessing": "named with --preprocess"}
+        if leaves_activation_open(name := request.name):
+            ways["activation"] = f"named as {name}{QUICK_GELU} or {name}{GELU}"
+        for what, way in ways.items():
+            there = beside.is_file()
+            found.append(NeededFile(what, str(beside) if there else f"{beside}, or {way}", there))
+        return found
     if not tag.get("hf_hub"):
         return [NeededFile("weights", f"downloaded from {tag.get('url')}", False)]
     cached = cached_weights(tag)

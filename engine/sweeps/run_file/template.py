@@ -12,8 +12,8 @@ TEMPLATE = """\
 # named.
 checkpoints:
   - open_clip:ViT-B-32:openai
-  # - {model: "open_clip:ViT-B-32:epoch_9.pt", name: epoch 9, preprocess: openai}
-  # - {model: "open_clip:ViT-B-32:runs/*/epoch_*.pt", preprocess: openai}
+  # - {model: "open_clip:ViT-B-32-quickgelu:epoch_9.pt", name: epoch 9, preprocess: openai}
+  # - {model: "open_clip:ViT-B-32-quickgelu:runs/*/epoch_*.pt", preprocess: openai}
   # - {model: "blip:blip_coco.pth", rerank: coco}    # the matching head on the published shortlist
 
 # The captioned image set. `itrstress corpus inspect` shows how it is read.

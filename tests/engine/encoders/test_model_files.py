@@ -80,7 +80,7 @@ def test_an_open_clip_folder_is_checked_before_it_is_opened(tiny_model: Path, na
 def test_a_checkpoint_beside_other_files_is_opened_without_them(tiny_model: Path) -> None:
     """Only an `open_clip_config.json` makes a model's folder of the one that a checkpoint lies in."""
     (tiny_model / "tokenizer_config.json").write_text("[")
-    spec = f"open_clip:ViT-B-32:{tiny_model / 'open_clip_model.safetensors'}"
+    spec = f"open_clip:ViT-B-32-quickgelu:{tiny_model / 'open_clip_model.safetensors'}"
     with pytest.raises(InputError, match=r"tokenizer_config.json: not valid JSON"):
         check_model(spec, device="cpu", preprocess="openai")
     (tiny_model / "open_clip_config.json").unlink()

@@ -15,9 +15,12 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
+from engine.encoders.needed_files import needed_files
+from engine.encoders.open_clip_source import find_source
 from engine.encoders.open_clip_tokenizer import build_tokenizer, is_cut, is_padded, token_rows
 from engine.encoders.preprocess import parse_preprocess
-from engine.encoders.registry import open_encoder
+from engine.encoders.registry import check_model, open_encoder
+from engine.encoders.request import EncoderRequest
 from engine.errors import InputError
 
 TOLERANCE = 1e-6
@@ -159,9 +162,30 @@ def test_a_tag_without_a_network_fails_at_once(
 def test_a_bare_file_needs_a_named_preprocessing(tmp_path: Path) -> None:
     file = tmp_path / "weights.pt"
     torch.save({"a": torch.zeros(1)}, file)
-    message = line(lambda: open_encoder(f"open_clip:ViT-B-32:{file}"))
+    message = line(lambda: open_encoder(f"open_clip:ViT-B-32-quickgelu:{file}"))
     assert "--preprocess" in message
     assert "open_clip_config.json" in message
+
+
+def test_a_bare_file_needs_a_named_activation(tmp_path: Path) -> None:
+    """A file fine-tuned from OpenAI's weights fits both models key by key, and scores lower in one."""
+    file = tmp_path / "epoch_1.pt"
+    torch.save({"a": torch.zeros(1)}, file)
+    message = line(lambda: check_model(f"open_clip:ViT-B-32:{file}", device="cpu", preprocess="openai"))
+    assert "open_clip:ViT-B-32-quickgelu:FILE or open_clip:ViT-B-32-gelu:FILE" in message
+    found = {}
+    for name in ("ViT-B-32-gelu", "ViT-B-32-quickgelu", "roberta-ViT-B-32"):
+        request = EncoderRequest("open_clip", name, str(file), preprocess="openai")
+        found[name] = find_source(request).config.get("quick_gelu", False)
+    assert found == {"ViT-B-32-gelu": False, "ViT-B-32-quickgelu": True, "roberta-ViT-B-32": True}
+    needed = needed_files(f"open_clip:ViT-B-32:{file}") or []
+    assert [(one.what, one.there) for one in needed] == [
+        ("weights", True),
+        ("preprocessing", False),
+        ("activation", False),
+    ]
+    unknown = "open_clip:ViT-B-16-SigLIP-gelu:epoch_1.pt"
+    assert "unknown open_clip model" in line(lambda: open_encoder(unknown))
 
 
 def test_a_folder_without_preprocessing_needs_a_named_one(make_tiny_model: Callable[..., Path]) -> None:

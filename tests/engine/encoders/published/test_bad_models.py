@@ -60,7 +60,7 @@ def models(tiny: Tiny) -> dict[str, str]:
         "another size": f"albef:{tiny.save('size.pth', {'model': state})}:{heads}",
         "cut off": f"albef:{folder / 'cut.pth'}:{heads}",
         "code in a pickle": f"albef:{folder / 'evil.pth'}:{heads}",
-        "code in a pickle for open_clip": f"open_clip:ViT-B-32:{folder / 'evil.pth'}",
+        "code in a pickle for open_clip": f"open_clip:ViT-B-32-quickgelu:{folder / 'evil.pth'}",
         "no network": "transformers:kakaobrain/align-base",
         "another vocabulary": f"vsrn:{vsrn}:vocab={folder / 'five.json'}",
         "too few regions": f"saf:{saf}",
