@@ -25,7 +25,7 @@ from engine.errors import InputError
 
 if TYPE_CHECKING:
     from engine.corpus.corpus import Corpus
-    from engine.variants.variant import Variant, VariantItems
+    from engine.variants.variant import Variant
 
 ENDING = ".jsonl"
 COLUMNS = ("variant", "items", "left out", "changed", "file")
@@ -43,10 +43,15 @@ class Output:
 
 @dataclass(frozen=True)
 class Made:
-    """One variant and its file; `written` says whether the file was there already, the same to the byte."""
+    """What the table says of a variant; not `written` is a file that was there, the same to the byte.
 
-    variant: Variant
-    items: VariantItems
+    The items are not part of it: those of one variant are gone before the next is made.
+    """
+
+    name: str
+    items: int
+    left_out: int
+    changed_rate: float
     path: Path
     written: bool
 
@@ -126,7 +131,8 @@ def _make(
         versions=package_versions(),
     )
     path = output.folder / f"{safe_name(variant.name)}{ENDING}"
-    return Made(variant, items, path, _write(path, b"".join(file_lines(header, items, corpus)), output))
+    written = _write(path, b"".join(file_lines(header, items, corpus)), output)
+    return Made(variant.name, header.items, header.left_out, header.changed_rate, path, written)
 
 
 def _write(path: Path, data: bytes, output: Output) -> bool:
@@ -158,12 +164,11 @@ def _print_table(made: Sequence[Made]) -> None:
         else:
             table.add_column(column, justify="right", no_wrap=True)
     for one in made:
-        left_out = len(one.items.left_out)
         table.add_row(
-            escape(one.variant.name),
-            f"{len(one.items.items):,}",
-            f"{left_out:,}" if left_out else "-",
-            f"{one.items.changed_rate:.1%}",
+            escape(one.name),
+            f"{one.items:,}",
+            f"{one.left_out:,}" if one.left_out else "-",
+            f"{one.changed_rate:.1%}",
             escape(str(one.path)) + ("" if one.written else " (as it was)"),
         )
     table_console().print(table)
