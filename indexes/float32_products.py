@@ -8,7 +8,7 @@ for; what only the environment decides is refused.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition
 from typing import Any
@@ -64,17 +64,33 @@ class ProductSetting:
                     self._changed.notify_all()
 
 
-def allow_tf32(value: bool | str) -> bool | str:
-    """Set it for GPUs, to a word of torch's own too; returns what was there before, as torch says it."""
-    settings: Any = torch.backends.cuda.matmul
-    if not hasattr(settings, "fp32_precision"):
-        name, new = "allow_tf32", value
-    else:
-        words = {True: "tf32", False: "ieee"}
-        name, new = "fp32_precision", words[value] if isinstance(value, bool) else value
-    before: bool | str = getattr(settings, name)
-    setattr(settings, name, new)
+def set_tf32(settings: Any, parts: Sequence[Any], value: Any) -> tuple[bool | None, list[str]]:
+    """Allow TF32 or forbid it (a bool) in both interfaces of torch: reading the older one raises while the
+    newer says something else. Takes what it returns too, which is what was there before.
+
+    `settings` have the older flag, `parts` the newer words. The flag is None where reading it raises: the
+    process uses the words alone, and so does this.
+    """
+    try:
+        flag: bool | None = bool(settings.allow_tf32)
+        if settings is torch.backends.cuda.matmul and torch.get_float32_matmul_precision() == "medium":
+            flag = None  # it could not be put back to a word that is more than the flag
+    except RuntimeError:
+        flag = None
+    parts = [part for part in parts if hasattr(part, "fp32_precision")]
+    before = flag, [part.fp32_precision for part in parts]
+    if isinstance(value, bool):
+        value = None if flag is None else value, ["tf32" if value else "ieee"] * len(parts)
+    if value[0] is not None:
+        settings.allow_tf32 = value[0]
+    for part, word in zip(parts, value[1], strict=True):
+        part.fp32_precision = word
     return before
+
+
+def allow_tf32(value: Any) -> Any:
+    """`set_tf32` of the products on GPUs."""
+    return set_tf32(torch.backends.cuda.matmul, [torch.backends.cuda.matmul], value)
 
 
 def allow_host_rounding(value: bool | str) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.encoders.device import autocast, check_precision, resolve_device
+from engine.encoders.float32_convolutions import float32_convolutions
 from engine.encoders.request import EncoderRequest
 from engine.errors import InputError
 from indexes.float32_products import float32_products
@@ -62,14 +63,12 @@ class Forward:
     def passes(self) -> Iterator[None]:
         """Inside it, models run in this precision.
 
-        float32 means float32 on a GPU too, in convolutions and in products: no TF32, whatever the process
-        allows.
+        float32 means float32, in convolutions and in products, whatever the process allows: no TF32 on a GPU,
+        no bfloat16 on a processor.
         """
-        exact = torch.backends.cudnn.flags(
-            enabled=True, benchmark=False, deterministic=True, allow_tf32=False
-        )
         products = float32_products(self.device, tf32=False)
-        with torch.inference_mode(), exact, products, autocast(self.precision, self.device):
+        convolutions = float32_convolutions(self.device)
+        with torch.inference_mode(), products, convolutions, autocast(self.precision, self.device):
             yield
 
 

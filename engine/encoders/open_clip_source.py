@@ -3,7 +3,7 @@
 - ``open_clip:ViT-B-32:openai``: a published tag of open_clip's own table. Only this may use the network.
 - ``open_clip:ViT-B-16-quickgelu:/path/to/checkpoint.pt``: an architecture of open_clip and a file of weights.
   Preprocessing and activation are those of an ``open_clip_config.json`` beside the file, or named by the
-  user, the activation by the model's name: ``-quickgelu``, or ``-gelu`` for what open_clip calls by no suffix.
+  user, the activation by the model's name: ``-quickgelu``, or ``-gelu`` for what open_clip gives no suffix.
 - ``open_clip:local-dir:/path``: a folder with ``open_clip_config.json``, weights, and the tokenizer's files
   where it has one of its own.
 """

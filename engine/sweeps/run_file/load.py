@@ -3,7 +3,7 @@
     checkpoints:                 # specs, or mappings with a model and a name
       - open_clip:ViT-B-32:openai
       - {model: "open_clip:ViT-B-32-quickgelu:epoch_9.pt", name: epoch 9, preprocess: openai}
-      - {model: "open_clip:ViT-B-32-quickgelu:runs/*/epoch_*.pt", preprocess: openai}    # as many as there are
+      - {model: "open_clip:ViT-B-32-quickgelu:runs/*/epoch_*.pt", preprocess: openai}   # as many as there are
     corpus: {path: dataset_coco.json, images: val2014, split: test, normalisation: raw}
     variants: ["rococo:same_concept.json", {name: "mix:0.9", seeds: [1, 2, 3]}]
     directions: [i2t, t2i]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -70,3 +72,48 @@ def test_float32_products_on_a_gpu_are_no_tf32_whatever_the_process_allows(
     with Forward(torch.device("cuda"), "fp32", 2).passes():
         assert not tf32_is_allowed()
     assert tf32_is_allowed()
+
+
+NEWER = hasattr(torch.backends, "fp32_precision")  # since torch 2.9
+IN_A_PROCESS_OF_ITS_OWN = """
+import sys, torch
+from engine.encoders.forward import Forward
+
+def readable():
+    words = [torch.backends.mkldnn.conv.fp32_precision, torch.backends.cudnn.conv.fp32_precision]
+    for read in (lambda: torch.backends.cuda.matmul.allow_tf32, lambda: torch.backends.cudnn.allow_tf32):
+        try:
+            words.append(read())
+        except RuntimeError:
+            words.append("raises")
+    return words
+
+exec(sys.argv[1])
+before = readable()
+with Forward(torch.device(sys.argv[2]), "fp32", 2).passes():
+    print(readable())
+assert readable() == before, (readable(), before)
+"""
+
+
+@pytest.mark.skipif(not NEWER, reason="torch before 2.9 has one interface")
+@pytest.mark.parametrize(
+    ("setting", "device", "wanted"),
+    [
+        ("pass", "cuda", ["none", "ieee", False, False]),
+        ("torch.backends.fp32_precision = 'tf32'", "cpu", ["ieee", "tf32", "raises", True]),
+        ("torch.backends.fp32_precision = 'tf32'", "cuda", ["tf32", "ieee", False, False]),
+        ("torch.backends.cuda.matmul.allow_tf32 = True", "cuda", ["none", "ieee", False, False]),
+        ("torch.set_float32_matmul_precision('high')", "cuda", ["none", "ieee", False, False]),
+        ("torch.backends.cudnn.conv.fp32_precision = 'ieee'", "cuda", ["none", "ieee", False, "raises"]),
+    ],
+)
+def test_float32_holds_whichever_interface_of_torch_a_process_uses(
+    setting: str, device: str, wanted: list[object]
+) -> None:
+    """In a process of its own: torch cannot be put back to where it has only been told by one of them."""
+    found = subprocess.run(
+        [sys.executable, "-c", IN_A_PROCESS_OF_ITS_OWN, setting, device], capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.strip() == str(wanted)
