@@ -40,6 +40,19 @@ def write_cached(file: Path, data: bytes) -> None:
     write_own(file, lambda temporary: temporary.write_bytes(hashlib.sha256(data).digest() + data))
 
 
+def files_digest(path: Path, pattern: str = "*") -> str:
+    """SHA-256 (hex) of a folder's files that fit `pattern`, their names included, or of the archive it is in.
+
+    Raises `OSError` when one cannot be read.
+    """
+    archive = next((one for one in (path, *path.parents) if one.is_file()), None)
+    digest = hashlib.sha256()
+    for file in [archive] if archive else sorted(one for one in path.rglob(pattern) if one.is_file()):
+        digest.update(file.relative_to(file.parent if archive else path).as_posix().encode())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
 def unusable(file: Path, what: str, why: object) -> InputError:
     """The error about a file that holds something else."""
     return InputError(f"{file}: the cached {what} cannot be used ({why}); remove the file")

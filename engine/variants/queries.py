@@ -76,7 +76,7 @@ class QueryPerturbation(ABC):
     def _perturbed(self, corpus: Corpus) -> Sequence[Perturbed]:
         """The queries of all captions, kept ones where there is a cache; a plug-in's are not kept."""
         ours = type(self).__module__.startswith(f"{__package__}.")
-        file = cache_file(self.name, self.tools(), corpus) if ours else None
+        file = cache_file(self.name, self.tools, corpus) if ours else None
         kept = read_queries(file, len(corpus.captions))
         if kept is not None:
             return [Perturbed(*record) for record in kept]

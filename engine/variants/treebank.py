@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+from engine.variants.cache import files_digest
 from engine.variants.tagging import Tokens
 
 TAGGER = "taggers/averaged_perceptron_tagger_eng"
@@ -58,6 +60,13 @@ def has_tagger() -> bool:
     except LookupError:
         return False
     return True
+
+
+def tagger_digest() -> str:
+    """SHA-256 (hex) of the data of NLTK's own tagger, which are there."""
+    import nltk
+
+    return files_digest(Path(str(nltk.data.find(TAGGER))))
 
 
 def tags_by_nltk(tokens: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import InputError
+from engine.variants.cache import files_digest
 
 PartOfSpeech = Literal["n", "a"]
 
@@ -106,10 +107,23 @@ def _names(lemmas: Iterable[Any]) -> tuple[str, ...]:
 
 def open_wordnet() -> WordNet:
     """WordNet 3.0, opened once a process. Raises `InputError` that names the three ways to get it."""
+    return open_folder(str(_installed()))
+
+
+def wordnet_digest() -> str:
+    """SHA-256 (hex) of the files that `open_wordnet` reads. Raises `InputError` when it is not there."""
+    folder = _installed()
+    try:
+        return files_digest(folder)
+    except OSError as error:
+        raise _damaged(str(folder), error) from None
+
+
+def _installed() -> Path:
     found = find_wordnet()
     if found is None:
         raise InputError(f"WordNet {VERSION} is not installed; {WAYS}")
-    return open_folder(str(found))
+    return found
 
 
 def find_wordnet() -> Path | None:

@@ -13,8 +13,8 @@ from engine.variants.parameters import PAPER, mode_parameter
 from engine.variants.queries import Perturbed, QueryPerturbation, Rule
 from engine.variants.registry import family
 from engine.variants.tagging import ADJECTIVE_TAGS, NOUN_TAGS, Token, pipeline_version, tag
-from engine.variants.treebank import has_tagger, tags_by_nltk, tags_by_spacy, word_tokens
-from engine.variants.wordnet import PartOfSpeech, WordNet, open_wordnet
+from engine.variants.treebank import has_tagger, tagger_digest, tags_by_nltk, tags_by_spacy, word_tokens
+from engine.variants.wordnet import PartOfSpeech, WordNet, open_wordnet, wordnet_digest
 
 PROPER_TAGS = frozenset({"NNP", "NNPS"})
 _Tagger = Callable[[str, Sequence[str]], Sequence[str]]
@@ -50,8 +50,8 @@ class Synonym(QueryPerturbation):
         return lambda caption: self._in_english(caption.text, wordnet, made_with)
 
     def tools(self) -> str:
-        """Which tagger."""
-        return "nltk" if self._by_nltk() else ""
+        """The files of WordNet, and of NLTK's tagger where it tags."""
+        return f"{wordnet_digest()} {tagger_digest() if self._by_nltk() else ''}"
 
     def _by_nltk(self) -> bool:
         return self.mode == PAPER and has_tagger()

@@ -12,10 +12,12 @@ import pytest
 from engine.corpus.corpus import Caption, Corpus, ImageItem
 from engine.errors import InputError
 from engine.variants import query_cache
+from engine.variants.cache import files_digest
 from engine.variants.families.shuffle_all_words import ShuffleAllWords
 from engine.variants.families.synonyms import SynonymNoun
 from engine.variants.families.typos import CharSwap
 from engine.variants.queries import Perturbed, QueryPerturbation, Rule
+from engine.variants.wordnet import wordnet_digest
 
 TEXTS = ("a red dog on a mat", "?!", "two\tsmall cats \ud83d \u0627\u0644 \U0001f415")
 
@@ -87,12 +89,37 @@ def test_what_they_depend_on_has_other_files(
     assert len(list(folder.iterdir())) == 2
 
 
-def test_the_tagger_of_a_published_synonym_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_synonyms_depend_on_the_files_of_wordnet_and_of_the_tagger_that_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tools = []
+    monkeypatch.setattr("engine.variants.families.synonyms.wordnet_digest", lambda: "files")
+    monkeypatch.setattr("engine.variants.families.synonyms.tagger_digest", lambda: "nltk")
     for there in (True, False):
         monkeypatch.setattr("engine.variants.families.synonyms.has_tagger", lambda there=there: there)
         tools += [SynonymNoun(mode="paper").tools(), SynonymNoun().tools()]
-    assert tools == ["nltk", "", "", ""]
+    assert tools == ["files nltk", "files ", "files ", "files "]
+
+
+def test_another_wordnet_has_another_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.variants.wordnet.find_wordnet", lambda: tmp_path)
+    digests = []
+    for name, text in [("data.noun", "dog"), ("data.noun", "cat"), ("data.adj", "")]:
+        (tmp_path / name).write_text(text)
+        digests.append(wordnet_digest())
+    assert len(set(digests)) == 3
+    monkeypatch.setattr("engine.variants.wordnet.find_wordnet", lambda: None)
+    with pytest.raises(InputError, match="is not installed"):
+        wordnet_digest()
+
+
+def test_data_in_an_archive_are_read_there(tmp_path: Path) -> None:
+    archive = tmp_path / "wordnet.zip"
+    digests = set()
+    for data in (b"one", b"another"):
+        archive.write_bytes(data)
+        digests.add(files_digest(archive / "wordnet"))
+    assert len(digests) == 2
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-1] + b"x", lambda data: b""])
