@@ -101,6 +101,18 @@ def open_image(folder: str | Path, file: str) -> Image.Image:
     return decode_image(find_image(folder, file).path, file)
 
 
+def read_image(folder: str | Path, file: str) -> bytes:
+    """The bytes of the image file `file` of `folder`.
+
+    Raises as `find_image`, and `UnreadableImage` for what cannot be read.
+    """
+    path = find_image(folder, file).path
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnreadableImage(file, f"cannot be read: {error.strerror}") from None
+
+
 def decode_image(path: Path | BinaryIO, file: str) -> Image.Image:
     """The image at `path`, or in an open file (called `file` in errors) as a fully decoded RGB image.
 

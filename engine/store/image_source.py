@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from engine.corpus.corpus import Corpus
-from engine.corpus.images import UnreadableImage, check_image_folder, find_image, open_image
+from engine.corpus.images import UnreadableImage, check_image_folder, decode_image, read_image
 from engine.encoders.encoder import Encoder
 from engine.encoders.regions import ImageInput, Regions, check_image_source, open_regions, other_input
 from engine.errors import InputError
@@ -39,6 +40,9 @@ class ImageSource(Protocol):
         Raises `UnreadableImage` for one that can be left out, any other `InputError` for one that cannot.
         """
 
+    def open_with_digest(self, row: int) -> tuple[Any, str]:
+        """What `open` gives, and the digest of the very bytes that it was made from."""
+
     def digest(self, row: int) -> str:
         """SHA-256 (hex) of what there is to read; "" where that is not there or shows that it is cut off."""
 
@@ -57,11 +61,20 @@ class ImageFolder:
 
     def open(self, row: int) -> Any:
         """The decoded RGB image."""
-        return open_image(self._folder, self._corpus.images[row].file)
+        return self.open_with_digest(row)[0]
+
+    def open_with_digest(self, row: int) -> tuple[Any, str]:
+        """The file is read once."""
+        file = self._corpus.images[row].file
+        data = read_image(self._folder, file)
+        return decode_image(io.BytesIO(data), file), bytes_digest(data)
 
     def digest(self, row: int) -> str:
         """Of the file's bytes."""
-        return file_digest(self._folder, self._corpus.images[row].file)
+        try:
+            return bytes_digest(read_image(self._folder, self._corpus.images[row].file))
+        except UnreadableImage:
+            return ""
 
 
 class RegionImages:
@@ -80,11 +93,14 @@ class RegionImages:
         """float32 [regions, dim]."""
         return self._features.read(row)
 
+    def open_with_digest(self, row: int) -> tuple[Regions, str]:
+        """The features are read once."""
+        features = self.open(row)
+        return features, features_digest(features)
+
     def digest(self, row: int) -> str:
         """Of the shape and the values as float32, so that another file layout of the same is the same."""
-        features = self.open(row)
-        shape = np.array(features.shape, dtype="<i8").tobytes()
-        return hashlib.sha256(shape + features.astype("<f4", copy=False).tobytes()).hexdigest()
+        return features_digest(self.open(row))
 
 
 @dataclass(frozen=True)
@@ -104,13 +120,17 @@ class UnchangedImages:
 
     def open(self, row: int) -> Any:
         """As of the source. Raises `InputError` too for an image that has been replaced meanwhile."""
-        image = self.source.open(row)
-        if self.digests[row] and self.source.digest(row) != self.digests[row]:
+        return self.open_with_digest(row)[0]
+
+    def open_with_digest(self, row: int) -> tuple[Any, str]:
+        """As `open`."""
+        image, digest = self.source.open_with_digest(row)
+        if self.digests[row] and digest != self.digests[row]:
             raise InputError(
                 f"image {row} was changed while it was read (not the file that this command began with); "
                 "leave the images alone and run again"
             )
-        return image
+        return image, digest
 
     def digest(self, row: int) -> str:
         """As of the source."""
@@ -128,6 +148,10 @@ class NoImages:
     def open(self, row: int) -> Any:
         """Raises ValueError: nothing may ask."""
         raise ValueError(f"image {row} of no images")
+
+    def open_with_digest(self, row: int) -> tuple[Any, str]:
+        """As `open`."""
+        return self.open(row), ""
 
     def digest(self, row: int) -> str:
         """As of a file that is not there."""
@@ -195,13 +219,10 @@ def naming_image(corpus: Corpus, row: int) -> Iterator[None]:
         raise InputError(f"image {corpus.images[row].id!r}: {error}") from error
 
 
-def file_digest(folder: Path, file: str) -> str:
-    """SHA-256 (hex) of an image file's bytes; "" when it is not there or shows that it is cut off."""
-    try:
-        data = find_image(folder, file).path.read_bytes()
-    except (UnreadableImage, OSError):
-        return ""
-    return bytes_digest(data)
+def features_digest(features: Regions) -> str:
+    """SHA-256 (hex) of the shape and the values as float32."""
+    shape = np.array(features.shape, dtype="<i8").tobytes()
+    return hashlib.sha256(shape + features.astype("<f4", copy=False).tobytes()).hexdigest()
 
 
 def bytes_digest(data: bytes) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from engine.corpus.images import MissingImage, UnreadableImage, decode_image, find_image
+from engine.corpus.images import MissingImage, UnreadableImage, decode_image, read_image
 from engine.errors import InputError, naming
 from engine.store.image_source import bytes_digest
 from engine.store.pair_file import content_key
@@ -105,11 +105,9 @@ class StoredImages:
         file = self.originals.content[row]
         remedy = "give the folder of the same images with --images"
         try:
-            data = find_image(self.folder, file).path.read_bytes()
+            data = read_image(self.folder, file)
         except MissingImage:
             raise MissingImage(file, f"{self.folder} holds no such file; {remedy}") from None
-        except OSError as error:
-            raise UnreadableImage(file, f"cannot be read: {error.strerror}") from None
         digest = bytes_digest(data)
         if not digest:
             raise UnreadableImage(file, f"is cut off; {remedy}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -383,6 +384,26 @@ def test_a_file_replaced_after_its_digest_was_taken_is_not_embedded(
     go(CountingEncoder(), corpus, folder, out, made)
     go(CountingEncoder(), corpus, folder, tmp_path / "undisturbed.h5", made)
     assert everything(out) == everything(tmp_path / "undisturbed.h5")
+
+
+def test_an_image_file_is_read_once_for_its_digest_and_once_to_decode_it(tmp_path: Path) -> None:
+    """The second time its bytes are in memory: what is checked against the digest is what was decoded."""
+    folder = tmp_path / "images"
+    corpus = make_corpus(folder)
+    opened: Counter[str] = Counter()
+    watching = True
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if watching and event == "open" and str(arguments[0]).startswith(str(folder)):
+            opened[Path(arguments[0]).name] += 1
+
+    sys.addaudithook(watch)  # it cannot be taken away again
+    try:
+        go(CountingEncoder(), corpus, folder, tmp_path / "s.h5")
+    finally:
+        watching = False
+    probed = corpus.images[0].file
+    assert opened == {image.file: 2 + (image.file == probed) for image in corpus.images}
 
 
 def test_a_file_that_is_gone_is_named_and_its_row_is_kept(tmp_path: Path) -> None:
