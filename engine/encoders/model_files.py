@@ -43,6 +43,8 @@ OTHERS = (
     "open_clip_pytorch_model.safetensors",
     "open_clip_pytorch_model.bin",
 )
+MODEL_FILES = (*OBJECTS, *OTHERS)
+"""What libraries look for in a model's folder."""
 LARGEST_JSON = 1 << 28  # bytes: several times the largest vocabulary there is
 
 
@@ -51,7 +53,7 @@ def check_model_files(folder: Path) -> None:
 
     What is not there is not missed.
     """
-    for name in (*OBJECTS, *OTHERS):
+    for name in MODEL_FILES:
         if os.path.lexists(folder / name):
             check_regular_file(folder / name, "a file of the model")
             if name in OBJECTS:

@@ -4,9 +4,10 @@ Beside every store lies its stamp, a small JSON file written when the store was 
 embedding depended on and what the store then held. While both are the same as now, nothing is embedded:
 the encoder is not opened, no image is read, no variant is made. What is trusted then:
 
-- A file (weights with the files beside them, images, a variant's file) is the same while its name, its size,
-  and its times of change of content and of state are. No program can set the latter, so a file that was
-  replaced is noticed, also one with an old date; a file that was only touched costs one check.
+- A file (weights, with the configurations and vocabularies beside them; images; a variant's file) is the same
+  while its name, its size, and its times of change of content and of state are. No program can set the
+  latter, so a file that was replaced is noticed, also one with an old date; a file that was only touched
+  costs one check.
 - Weights from the model hub are the same while ``main`` of their repositories in the cache is, and its files.
 - Other weights with no path in the spec (a tag that is an address), tokenizers that a configuration names,
   WordNet and spaCy models are the same while the spec and the versions of the packages are.
@@ -31,8 +32,10 @@ from pydantic import ValidationError
 from engine.corpus.corpus import Corpus
 from engine.corpus.images import UnreadableImage, find_image
 from engine.encoders.hub_cache import cached_files, cached_repositories
+from engine.encoders.model_files import MODEL_FILES
 from engine.encoders.registry import model_families, parse_spec
 from engine.encoders.spec_paths import path_words
+from engine.encoders.vocabulary import vocabulary_files
 from engine.errors import InputError
 from engine.evaluate.results import QUERY_MODALITY, Record
 from engine.inputs import check_regular_file
@@ -310,10 +313,14 @@ def weight_files(model: str) -> list[Path]:
 
 
 def files_at(path: Path) -> Iterator[Path]:
-    """The files in a folder and below, or a file and those beside it."""
+    """The files in a folder and below, or a file and those that belong to its model, beside it.
+
+    These are told by their names: checkpoints and logs, which a training run adds, decide nothing.
+    """
     if path.is_file():
-        yield from (file for file in path.resolve().parent.iterdir() if file.is_file())
         yield path
+        yield from (file for name in MODEL_FILES if (file := path.parent / name).is_file())
+        yield from vocabulary_files([path.parent])
     elif path.is_dir():
         for folder, _, names in os.walk(path):
             yield from (Path(folder, name) for name in names)

@@ -459,6 +459,9 @@ def other_run_file(folder: Path, change: tuple[str, str]) -> None:
     [
         (lambda folder: rewritten(folder / "weights" / "one.pt"), 1),
         (lambda folder: (folder / "weights" / "vocab.txt").write_text("new"), 1),
+        (lambda folder: (folder / "weights" / "coco_vocab.json").write_text("{}"), 1),
+        (lambda folder: (folder / "weights" / "epoch_2.pt").write_bytes(b"a later one"), 0),
+        (lambda folder: (folder / "weights" / "train.log").write_text("epoch 2"), 0),
         (lambda folder: os.utime(folder / "pictures" / "2.png"), 2),
         (lambda folder: os.utime(folder / "corpus.json"), 2),
         (lambda folder: (folder / "stores" / "late.h5").unlink(), 1),
@@ -468,7 +471,7 @@ def other_run_file(folder: Path, change: tuple[str, str]) -> None:
         (lambda folder: other_run_file(folder, ("name: late", "name: late, preprocess: openai")), 1),
     ],
 )
-def test_a_change_of_anything_trusted_opens_the_encoder(
+def test_a_change_of_what_is_trusted_opens_the_encoder_and_of_nothing_else(
     folder: Path, encoded: dict[str, int], worked: Counter[str], happens: Callable[[Path], Any], checked: int
 ) -> None:
     (folder / "weights").mkdir()
