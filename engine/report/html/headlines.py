@@ -102,18 +102,13 @@ def caveats(attacked: Sequence[Entry]) -> Iterator[str]:
         first = rivals[0]
         name = first.variant if first.direction == worst.direction else f"{first.direction} {first.variant}"
         more = f" and {len(rivals) - 1:,} more" if len(rivals) > 1 else ""
-        yield f"Not told apart from {name}{more}: the intervals of the drop rates overlap."
+        yield f"The intervals of its drop rate and of {name}{more} overlap."
 
 
 def overlap(one: Entry, other: Entry) -> bool:
-    """Whether the intervals of the drop rates do; no where one has none."""
-    first, second = (value_of(each, metrics.DROP_RATE) for each in (one, other))
-    if first is None or second is None:
-        return False
-    (_, low, high), (_, other_low, other_high) = first, second
-    if low is None or high is None or other_low is None or other_high is None:
-        return False
-    return low <= other_high and other_low <= high
+    """Whether the intervals of the drop rates do; no where one has none, as a mean over seeds."""
+    first, second = (each.intervals.get(metrics.DROP_RATE) for each in (one, other))
+    return first is not None and second is not None and first[0] <= second[1] and second[0] <= first[1]
 
 
 def right_before(entry: Entry) -> float:

@@ -77,8 +77,16 @@ def test_seeds_have_their_deviation_for_bounds() -> None:
 @pytest.mark.parametrize(
     ("intervals", "queries", "said"),
     [
-        ([(30.0, 34.0), (28.0, 31.0), (27.0, 32.0)], 100, ["Not told apart from mix:0.8 and 1 more: the"]),
-        ([(31.5, 34.0), (28.0, 31.4), (1.0, 31.5)], 100, ["Not told apart from patch: the"]),
+        (
+            [(30.0, 34.0), (28.0, 31.0), (27.0, 32.0)],
+            100,
+            ["The intervals of its drop rate and of mix:0.8 and 1 more overlap."],
+        ),
+        (
+            [(31.5, 34.0), (28.0, 31.4), (1.0, 31.5)],
+            100,
+            ["The intervals of its drop rate and of patch overlap."],
+        ),
         ([(31.5, 34.0), (28.0, 31.4), (1.0, 2.0)], 50, []),
         ([(31.5, 34.0), (28.0, 31.4), None], 49, ["Right without it: 29 of 49 queries, too few"]),
     ],
@@ -99,6 +107,16 @@ def test_what_a_headline_does_not_show_is_said(intervals: Any, queries: int, sai
     ]
     found = list(caveats(worst_first([entry("a", None, 60.0), *reversed(attacks)])))
     assert [one.startswith(start) for one, start in zip(found, said, strict=True)] == [True] * len(said)
+
+
+def test_deviations_over_seeds_are_no_intervals_and_tell_nothing_apart() -> None:
+    seeded = [
+        entry(
+            "a", variant, 40.0, runs=3, queries=100, values={"drop_rate": drop}, deviations={"drop_rate": 2.0}
+        )
+        for variant, drop in (("mix:0.9", 30.0), ("patch", 29.5))
+    ]
+    assert list(caveats(worst_first(seeded))) == []
 
 
 def lines(entries: Sequence[Entry], make: Any) -> dict[str, list[tuple[Any, float]]]:
