@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+from collections.abc import Mapping
 from functools import cache
 
 from engine.version import VERSION
@@ -43,7 +44,7 @@ PLUGIN_GROUPS = "itrstress."
 def package_versions() -> dict[str, str]:
     """Versions of itrstress, Python and of what is installed of `PACKAGES` and of plug-ins."""
     found = {package: version for package in PACKAGES if (version := installed_version(package)) is not None}
-    return {"itrstress": VERSION, "python": platform.python_version()} | found | plugin_versions()
+    return {"itrstress": VERSION, "python": platform.python_version(), **found, **plugin_versions()}
 
 
 @cache
@@ -55,8 +56,9 @@ def installed_version(package: str) -> str | None:
         return None
 
 
-def plugin_versions() -> dict[str, str]:
-    """Versions of the installed distributions that bring plug-ins, by name."""
+@cache
+def plugin_versions() -> Mapping[str, str]:
+    """Versions of the installed distributions that bring plug-ins, by name, read once a process."""
     points = importlib.metadata.entry_points()
     found = (
         point.dist

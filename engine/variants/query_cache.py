@@ -21,7 +21,7 @@ from engine.variants.cache import cache_folder, files_digest, read_cached, unusa
 FOLDER = "queries"
 WHAT = "queries"
 
-Record = tuple[str, dict[str, Any], str | None]
+Record = Sequence[Any]
 """A query's text, what was done, and why it is unchanged if it is."""
 
 
@@ -46,10 +46,10 @@ def read_queries(file: Path | None, count: int) -> list[Record] | None:
     data = None if file is None else read_cached(file, WHAT)
     if file is None or data is None:
         return None
-    records = json.loads(data)
+    records: list[Record] = json.loads(data)
     if len(records) != count:
         raise unusable(file, WHAT, "another size")
-    return [(text, change, unchanged) for text, change, unchanged in records]
+    return records
 
 
 def write_queries(file: Path | None, records: Sequence[Record]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.packages import package_versions
+from engine.packages import package_versions, plugin_versions
 
 
 def install(folder: Path, name: str, version: str, group: str) -> None:
@@ -32,4 +32,5 @@ def test_plugins_are_recorded_and_other_packages_are_not(
     install(tmp_path, "towers", "1.5", "itrstress.encoders")
     install(tmp_path, "unrelated", "2.0", "console_scripts")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("engine.packages.plugin_versions", plugin_versions.__wrapped__)  # a new process's
     assert package_versions() == before | {"towers": "1.5"}
