@@ -53,7 +53,7 @@ def command(
     from engine.evaluate.bootstrap import Resampling
     from engine.evaluate.collection import collect_runs
     from engine.report.console import ConsoleProgress
-    from engine.report.differences import DEFAULT_METRICS, Differences
+    from engine.report.differences import Differences
     from engine.report.grid import choose_format
 
     name = choose_format(format_name, out)
@@ -61,7 +61,7 @@ def command(
     place = output_file(out, force=force, inputs=files_of(found))
     report = Differences.of(
         found,
-        names or DEFAULT_METRICS,
+        names,
         reference,
         Resampling(resamples, seed),
         flips,

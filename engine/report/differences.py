@@ -52,8 +52,9 @@ class Differences:
     ) -> Differences:
         """Every pair of checkpoints, or the others against `reference`, under every variant they share.
 
-        Metrics that a run does not have are passed over. Raises `InputError` for an unknown reference or
-        metric, when no two checkpoints share a setting, and for outcomes that are missing or do not pair.
+        `names` are the metrics, by default `DEFAULT_METRICS`; those that a pair does not have are passed
+        over. Raises `InputError` for an unknown reference, a named metric that no pair has, when no two
+        checkpoints share a setting, and for outcomes that are missing or do not pair.
         """
         known = list(dict.fromkeys(one.checkpoint for one in found))
         if reference is not None and reference not in known:
@@ -68,11 +69,15 @@ class Differences:
         tested: list[Tested] = []
         with progress.task("comparing", len(settings), "settings") as advance:
             for runs in settings:
-                tested += setting_differences(runs, names, reference, resampling, flips)
+                tested += setting_differences(runs, names or DEFAULT_METRICS, reference, resampling, flips)
                 advance(1)
-        if not tested:
+        there = {one.found.metric for one in tested}
+        absent = [name for name in names or (() if tested else DEFAULT_METRICS) if name not in there]
+        if absent:
             metric_names = {name for one in found for name in one.run.metrics}
-            raise unknown_name("metric", names[0], metric_names)
+            if absent[0] in metric_names:
+                raise InputError(f"no two checkpoints share a setting in which both have {absent[0]}")
+            raise unknown_name("metric", absent[0], metric_names)
         return cls(corrected(tested))
 
     def sections(self) -> Sequence[Section]:
@@ -168,8 +173,8 @@ def setting_differences(
         else [(reference, other) for other in contenders if other != reference]
     )
     run = next(iter(runs.values())).run
-    there = [name for name in names if all(name in one.values for one in contenders.values())]
     for first, second in pairs:
+        there = [name for name in names if all(name in contenders[one].values for one in (first, second))]
         for found in compare(contenders[first], contenders[second], there, flips, resampling.seed):
             yield Tested(run.direction, run.variant, first, second, found)
 

@@ -103,6 +103,7 @@ def test_differences_are_tested_and_corrected(folder: Path, tmp_path: Path, caps
     [
         (["--reference", "secnd"], "unknown checkpoint 'secnd'; did you mean 'second'"),
         (["--metric", "recall"], "unknown metric 'recall'; did you mean"),
+        (["--metric", "recall@1", "--metric", "recal@5"], "unknown metric 'recal@5'; did you mean"),
         (["--format", "xml"], "unknown format 'xml'"),
     ],
 )
