@@ -3,7 +3,8 @@
 Take the mean direction of all queries in the place of each query: it knows what images (or captions) of this
 corpus are like and nothing of any one of them. The share of queries whose best own fake then scores above
 their best own original says how often the fake is preferred for itself: by its style, its surface, its
-frequency. Near 50% fakes and originals are alike; far above it, part of IR@1 is no failure of matching.
+frequency. Where n fakes and m originals are alike it is near n / (n + m), by their numbers alone: 50% for as
+many fakes. Far above it, part of IR@1 is no failure of matching.
 """
 
 from __future__ import annotations
