@@ -10,14 +10,15 @@ with R the number of a query's positives:
   i.
 - extended R@1: the share of queries whose first row is a positive.
 
-Equal scores are taken in the order listed: originals before a variant's items, then by row. A variant's items
-are no positives. Queries that the file does not have are left out, and counted.
+Rows of equal scores are valued by the run's tie policy: as the expectation over their random order, or with
+the positives among them first or last. A variant's items are no positives. Queries that the file does not
+have are left out, and counted.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,10 @@ from numpy.typing import NDArray
 from engine.corpus.document import JSONFault, parse_json
 from engine.errors import InputError
 from engine.evaluate.direction import DirectionSearch
-from engine.evaluate.ranking import Ranker
+from engine.evaluate.ranking import Listed, Ranker
 from engine.evaluate.results import DIRECTIONS, Direction
 from engine.evaluate.sample import ASKED, AVERAGE_PRECISION, FIRST_FITS, R_PRECISE, Values
+from engine.evaluate.ties import TiePolicyName
 from engine.inputs import check_regular_file
 
 LARGEST_FILE = 1 << 28
@@ -89,13 +91,12 @@ class ExtraPositives:
         values = {name: np.zeros(len(sizes)) for name in (ASKED, R_PRECISE, AVERAGE_PRECISION, FIRST_FITS)}
         values[ASKED][:] = sizes > 0
         with search.watched(f"{variant or 'original'} extra positives", len(sizes)) as advance:
-            for listed in ranker.lists(int(sizes.max())):
-                for query, rows in enumerate(listed.rows, start=listed.start):
-                    fits = np.isin(rows[: sizes[query]], wanted[query])
-                    if sizes[query]:
-                        values[R_PRECISE][query] = fits.mean()
-                        values[AVERAGE_PRECISION][query] = average_precision(fits)
-                        values[FIRST_FITS][query] = fits[0]
+            for listed in ranker.lists(int(sizes.max()) + 1):  # one more shows most ties across the end
+                for query, places in places_of(ranker, listed, wanted):
+                    fits, found = places.dealt(DEALT[search.policy.name])
+                    values[R_PRECISE][query] = fits.mean()
+                    values[AVERAGE_PRECISION][query] = (found / np.arange(1, len(found) + 1)).mean()
+                    values[FIRST_FITS][query] = fits[0]
                 advance(listed.stop - listed.start)
         return values
 
@@ -126,10 +127,79 @@ class ExtraPositives:
         return rows
 
 
-def average_precision(fits: NDArray[np.bool_]) -> float:
-    """``1/R sum_i P(i) rel(i)`` of the first R rows, bool [R]."""
-    precision = np.cumsum(fits) / np.arange(1, len(fits) + 1)
-    return float((precision * fits).sum() / len(fits))
+Dealt = Callable[[Values, Values, Values], tuple[Values, Values]]
+
+
+def expected_deal(place: Values, rows: Values, positives: Values) -> tuple[Values, Values]:
+    """Every order of the tied rows is as likely: each is as often at a place, the rest as often before it."""
+    return positives / rows, (place - 1) * (positives - 1) / np.maximum(rows - 1, 1)
+
+
+def optimistic_deal(place: Values, rows: Values, positives: Values) -> tuple[Values, Values]:
+    """Tied positives are listed before other tied rows."""
+    return (place <= positives).astype(np.float64), place - 1
+
+
+def pessimistic_deal(place: Values, rows: Values, positives: Values) -> tuple[Values, Values]:
+    """Tied positives are listed after other tied rows."""
+    others = rows - positives
+    return (place > others).astype(np.float64), place - others - 1
+
+
+# policy -> the chance that a place among tied rows holds a positive, and how many of the tied positives are
+# then before it; from the place among them (from 1), their number, and the positives among them
+DEALT: Mapping[TiePolicyName, Dealt] = {
+    "expected": expected_deal,
+    "optimistic": optimistic_deal,
+    "pessimistic": pessimistic_deal,
+}
+
+
+@dataclass(frozen=True)
+class Places:
+    """The first R places of a query's list; float64 [R].
+
+    Of the rows that share a place's score, `before` counts those listed above them, `tied` is how many they
+    are, `tied_positives` the positives among them, and `positives_above` those with a better score.
+    """
+
+    before: Values
+    tied: Values
+    tied_positives: Values
+    positives_above: Values
+
+    @classmethod
+    def of(cls, scores: NDArray[np.float32], positives: NDArray[np.float32], tied_at_end: int) -> Places:
+        """From the first R scores, in order, the positives' scores, and all rows that share the R-th."""
+        before = np.searchsorted(-scores, -scores, side="left")
+        tied = np.searchsorted(-scores, -scores, side="right") - before
+        tied[scores == scores[-1]] = tied_at_end
+        ordered = np.sort(-positives)
+        above, through = (np.searchsorted(ordered, -scores, side=one) for one in ("left", "right"))
+        parts = (before, tied, through - above, above)
+        return cls(*(one.astype(np.float64) for one in parts))
+
+    def dealt(self, deal: Dealt) -> tuple[Values, Values]:
+        """For every place the chance that it holds a positive, and that chance times the positives through
+        it: both as expectations where the order is random."""
+        place = np.arange(1, len(self.before) + 1) - self.before
+        fits, tied_before = deal(place, self.tied, self.tied_positives)
+        return fits, fits * (self.positives_above + tied_before + 1)
+
+
+def places_of(
+    ranker: Ranker, listed: Listed, wanted: Sequence[NDArray[np.int64]]
+) -> Iterator[tuple[int, Places]]:
+    """Query and its first R places, for those of a block that have positives (`wanted`: rows, by query)."""
+    rows = wanted[listed.start : listed.stop]
+    sizes = np.array([len(one) for one in rows])
+    query = np.repeat(np.arange(len(rows)), sizes)
+    scores = np.split(ranker.pair_scores(listed, query, np.concatenate(rows)), np.cumsum(sizes)[:-1])
+    ends = np.ascontiguousarray(listed.scores[np.arange(len(rows)), np.maximum(sizes - 1, 0)])
+    tied = ranker.counts(listed, ends).tied
+    for number in np.flatnonzero(sizes).tolist():
+        first = listed.scores[number, : sizes[number]]
+        yield listed.start + number, Places.of(first, scores[number], int(tied[number]))
 
 
 def read_positives(path: Path) -> ExtraPositives:

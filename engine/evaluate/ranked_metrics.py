@@ -3,9 +3,12 @@
 Definitions (``spec/brittleness.md``; Assessing Brittleness, section on metrics):
 
 - set recall@k = ``100 * mean(positives within k / min(positives, k))``, where R@k asks for one of them only.
+  Ties at the k-th place are valued by the run's policy. The study divides i2t's at 5 and 10 by 5, not by
+  min(positives, k): at 10 a query with six positives (ten of COCO's 5,000 images) counts up to 6/5 there.
 - DCG_CM@10 = mean over queries of ``sum over ranks i of rel_i / log2(i + 1)``, with rel = 1 for a positive
   and else the cosine of query and candidate: the evaluated model's own (`relevance` self), or that of another
-  encoder's store of the same corpus. At most 4.5436. Equal scores are taken in the order listed.
+  encoder's store of the same corpus. At most 4.5436. Equal scores are taken in the order listed,
+  whatever the run's tie policy: originals before adversarial items, then by row.
 """
 
 from __future__ import annotations

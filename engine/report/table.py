@@ -315,7 +315,7 @@ HOW_TO_READ_ADDED: Mapping[tuple[str, ...], str] = {
     ): "w/o query: % of queries whose own fake beats their own originals by its score with "
     "the mean query; about 50 where as many fakes look like originals.",
     tuple(metrics.SET_RECALL.values()): "set R@k: % of min(positives, k) within k.",
-    (metrics.DCG,): "DCG@10: relevance 1 for a positive, else the cosine; 4.544 at most.",
+    (metrics.DCG,): "DCG@10: relevance 1 for a positive, else the cosine; ties as listed; at most 4.544.",
     metrics.EXTENDED: "ext R@1, R-P, mAP@R: against the positives of --positives, in %.",
 }
 INTERVAL_COLUMNS = (
