@@ -54,6 +54,7 @@ class Made:
     changed_rate: float
     path: Path
     written: bool
+    note: str
 
 
 @click.command("make")
@@ -98,11 +99,13 @@ def command(
     corpus = read_corpus(corpus_file, reader=reader, split=split, normalisation=normalisation)
     sizes = None if image_folder is None else image_sizes(corpus, image_folder, made_from)
     read = [*named_files(ctx, "--out"), *(image_folder / one.file for one in corpus.images if image_folder)]
-    made = []
-    with ConsoleProgress().task("made", len(specs), "variants") as advance:
+    made, progress = [], ConsoleProgress()
+    with progress.task("made", len(specs), "variants") as advance:
         for spec, variant in zip(specs, made_from, strict=True):
             made.append(_make(spec, variant, corpus, sizes, Output(out, force, read)))
             advance(1)
+            if made[-1].note:
+                progress.note(made[-1].note)
     _print_table(made)
 
 
@@ -132,7 +135,7 @@ def _make(
     )
     path = output.folder / f"{safe_name(variant.name)}{ENDING}"
     written = _write(path, b"".join(file_lines(header, items, corpus)), output)
-    return Made(variant.name, header.items, header.left_out, header.changed_rate, path, written)
+    return Made(variant.name, header.items, header.left_out, header.changed_rate, path, written, items.note)
 
 
 def _write(path: Path, data: bytes, output: Output) -> bool:

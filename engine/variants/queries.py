@@ -67,7 +67,15 @@ class QueryPerturbation(ABC):
         name = self.name
         pairs = zip(corpus.captions, self._perturbed(corpus), strict=True)
         items = tuple(self._item(row, *pair, name) for row, pair in enumerate(pairs))
-        return require_change(name, VariantItems(items))
+        return require_change(name, VariantItems(items, made_with=self.made_with(), note=self.note()))
+
+    def made_with(self) -> Mapping[str, Any]:
+        """What all queries are made with beyond the name and the installed packages, for people."""
+        return {}
+
+    def note(self) -> str:
+        """As of `VariantItems`."""
+        return ""
 
     def tools(self) -> str:
         """What the queries depend on beside the name and the installed packages, for the cache of them."""

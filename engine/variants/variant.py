@@ -49,12 +49,14 @@ class VariantItems:
     """What `Variant.apply` gives: the items, and the rows of originals that have none, with the reason.
 
     `made_with` is a JSON-ready record of what all items were made with beyond the variant's name: the digests
-    of files, the encoders, the source of a vocabulary.
+    of files, the encoders, the source of a vocabulary. `note` is a line for whoever makes them where
+    they are not what the name lets expect.
     """
 
     items: tuple[VariantItem, ...]
     left_out: Mapping[int, str] = field(default_factory=dict)
     made_with: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def changed_rate(self) -> float:

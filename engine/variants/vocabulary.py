@@ -3,7 +3,8 @@
 Which one is part of the variant's spec and never found out quietly, because the same name must mean the same
 words on every machine: ``vocabulary=FILE`` (a ``vocab.txt``, a ``tokenizer.json`` of word pieces, or a folder
 with one of them), ``vocabulary=bert`` (bert-base-uncased in the cache of the model hub, nothing is ever
-downloaded), or neither: the most frequent words of the package `wordfreq`.
+downloaded), ``vocabulary=wordfreq`` (the most frequent words of that package). Without a choice it is BERT's
+in paper mode, whose fakes go by the paper's name, and wordfreq's else.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SIZE = 20_000
 
 LARGEST_FILE = 64 * 2**20  # bytes; BERT's vocab.txt has less than a quarter of one MiB
 FEWEST = 2
-BERT = "bert"
+BERT, WORDFREQ = "bert", "wordfreq"
 BERT_REPOSITORIES = ("google-bert/bert-base-uncased", "bert-base-uncased")
 FILE_NAMES = ("vocab.txt", "tokenizer.json")
 EXPECTED = "BERT's vocab.txt (one token a line) or a tokenizer.json of word pieces"
@@ -60,31 +61,39 @@ def qualified(tokens: Iterable[str]) -> tuple[str, ...]:
 
 
 def parse_vocabulary(text: str) -> Path | str:
-    """``bert``, or a path."""
-    return BERT if text == BERT else parse_file(text)
+    """``bert``, ``wordfreq``, or a path."""
+    return text if text in (BERT, WORDFREQ) else parse_file(text)
 
 
 def vocabulary_parameter() -> Parameter:
-    """``vocabulary=FILE``, or ``vocabulary=bert``; without it wordfreq's words."""
+    """``vocabulary=FILE``, ``vocabulary=bert`` or ``vocabulary=wordfreq``."""
     return Parameter(
         "vocabulary",
         parse_vocabulary,
-        f"{BERT!r} or the path of {EXPECTED}",
+        f"{BERT!r}, {WORDFREQ!r} or the path of {EXPECTED}",
         default=None,
         format=lambda value: value if isinstance(value, str) else file_label(value),
         is_file=True,
     )
 
 
-def open_vocabulary(chosen: Path | str | None) -> Vocabulary:
-    """The vocabulary that a spec names. Raises `InputError` for a file that is not there or no vocabulary."""
-    if chosen is None:
+def open_vocabulary(chosen: Path | str | None, *, published: bool = False) -> Vocabulary:
+    """The vocabulary that a spec names, or that of its mode.
+
+    Raises `InputError` for a file that is not there or no vocabulary, and where BERT's is not in the cache.
+    """
+    if chosen == WORDFREQ or (chosen is None and not published):
         return default_vocabulary()
-    return read_vocabulary(cached_bert() if isinstance(chosen, str) else chosen)
+    if isinstance(chosen, Path):
+        return read_vocabulary(chosen)
+    return read_vocabulary(cached_bert("mode=paper" if chosen is None else f"vocabulary={BERT}"))
 
 
-def cached_bert() -> Path:
-    """A vocabulary file of bert-base-uncased in the model hub's cache. Raises `InputError` when none is."""
+def cached_bert(asked_by: str) -> Path:
+    """A vocabulary file of bert-base-uncased in the model hub's cache.
+
+    Raises `InputError` when none is; `asked_by` is what of a spec wants it.
+    """
     from huggingface_hub import try_to_load_from_cache
 
     for repository in BERT_REPOSITORIES:
@@ -93,8 +102,9 @@ def cached_bert() -> Path:
             if isinstance(found, str):
                 return Path(found)
     raise InputError(
-        f"vocabulary={BERT}: bert-base-uncased is not in the cache of the model hub (HF_HOME), and nothing "
-        f"is downloaded here; give a file with vocabulary=FILE: {EXPECTED}"
+        f"{asked_by}: the words are BERT's, and bert-base-uncased is not in the cache of the model hub "
+        f"(HF_HOME), where nothing is downloaded to; give a file with vocabulary=FILE: {EXPECTED}; "
+        f"vocabulary={WORDFREQ} draws other words than the paper's"
     )
 
 

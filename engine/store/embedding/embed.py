@@ -71,7 +71,7 @@ def embed(
     records them in the store; `InputError` as `open_writer` does, with `force` as there. A kill at any moment
     loses at most the batch at hand.
     """
-    source = as_source(images, corpus)
+    source, progress = as_source(images, corpus), progress or Silent()
     check_modalities(modalities, variants)
     clock = Stopwatch()
     with clock.stage("plan"):
@@ -92,7 +92,9 @@ def embed(
         header = replace(header_of(encoder, corpus, dtype), space=space)
         writer = open_writer(path, header, [*work.captions, *work.images], force=force)
     with writer:
-        run = Run(encoder, corpus, source, writer, work, batch_size, clock, progress or Silent(), label, gone)
+        for note in work.notes:
+            progress.note(note)
+        run = Run(encoder, corpus, source, writer, work, batch_size, clock, progress, label, gone)
         run.encode_captions()
         if work.images:
             run.encode_images(workers, skip_unreadable)

@@ -86,6 +86,8 @@ def score(
             pending = writer.pending("images", ORIGINAL)
             writer.write("images", ORIGINAL, pending, np.empty((len(pending), 0), dtype=np.float32))
             told = PairsProgress(progress or Silent(), rows.dim)
+            for note in work.notes:
+                told.note(note)
             run = Run(rows, corpus, source, writer, work, batch_size, clock, told, label, batches_a_unit=1)
             run.encode_captions()
             return run.report()

@@ -23,12 +23,13 @@ CUT_TEXTS = "texts_cut"  # in how a caption set is made
 
 @dataclass(frozen=True)
 class Work:
-    """The plans of all sets of each modality, originals first, none where it is not embedded; and the items
-    of the image variants by the set's name."""
+    """The plans of all sets of each modality, originals first, none where it is not embedded; the items of
+    the image variants by the set's name; and the variants' notes."""
 
     captions: tuple[SetPlan, ...]
     images: tuple[SetPlan, ...]
     recipes: Mapping[str, VariantItems]
+    notes: tuple[str, ...] = ()
 
 
 def header_of(encoder: Encoder, corpus: Corpus, dtype: StoredDtype) -> StoreHeader:
@@ -99,7 +100,8 @@ def plan_work(
         tuple(replace(plan, made=made) for plan in planned[one] if one in modalities)
         for one in ("captions", "images")
     )
-    return Work(captions_made, images_made, recipes)
+    notes = tuple(items.note for _, items in applied if items.note)
+    return Work(captions_made, images_made, recipes, notes)
 
 
 def image_digests(digests: Sequence[str], resumed: Path | None) -> tuple[str, ...] | None:

@@ -34,12 +34,12 @@ class RandVoca(Substitution):
 
     The word is drawn evenly from the whole words of a vocabulary (English letters only, 2 to 17):
     vocabulary=FILE takes BERT's vocab.txt or a tokenizer.json of word pieces, vocabulary=bert the cached
-    bert-base-uncased, and without it the most frequent words of the package wordfreq are; the record names
-    the source. The noun is chosen as for same_concept (words, choice), alike with the same seed. Case and
-    a/an carry over; the number does not, because the word can be of any kind. Everything else stays byte for
-    byte. Captions with no noun are left out and counted. In paper mode the word replaces the noun wherever
-    its letters stand in NLTK's tokens, lower-cased and without the final full stop. Source: RoCOCO,
-    random-vocabulary captions.
+    bert-base-uncased, vocabulary=wordfreq the most frequent words of that package; without it they are
+    wordfreq's, in paper mode the cached BERT's, as the paper's; the record names the source. The noun is
+    chosen as for same_concept (words, choice), alike with the same seed. Case and a/an carry over; the number
+    does not, because the word can be of any kind. Everything else stays byte for byte. Captions with no noun
+    are left out and counted. In paper mode the word replaces the noun wherever its letters stand in NLTK's
+    tokens, lower-cased and without the final full stop. Source: RoCOCO, random-vocabulary captions.
     """
 
     vocabulary: Path | str | None = None
@@ -48,5 +48,6 @@ class RandVoca(Substitution):
 
     def targets(self, concepts: Concepts) -> TargetPolicy:
         """Words of the vocabulary."""
-        vocabulary = open_vocabulary(self.vocabulary)
-        return VocabularyTargets(vocabulary, concepts, published=self.mode == PAPER)
+        published = self.mode == PAPER
+        vocabulary = open_vocabulary(self.vocabulary, published=published)
+        return VocabularyTargets(vocabulary, concepts, published=published)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from engine.corpus.corpus import Corpus
@@ -13,7 +14,14 @@ from engine.variants.parameters import PAPER, mode_parameter
 from engine.variants.queries import Perturbed, QueryPerturbation, Rule
 from engine.variants.registry import family
 from engine.variants.tagging import ADJECTIVE_TAGS, NOUN_TAGS, Token, pipeline_version, tag
-from engine.variants.treebank import has_tagger, tagger_digest, tags_by_nltk, tags_by_spacy, word_tokens
+from engine.variants.treebank import (
+    TAGGER,
+    has_tagger,
+    tagger_digest,
+    tags_by_nltk,
+    tags_by_spacy,
+    word_tokens,
+)
 from engine.variants.wordnet import PartOfSpeech, WordNet, open_wordnet, wordnet_digest
 
 PROPER_TAGS = frozenset({"NNP", "NNPS"})
@@ -41,7 +49,7 @@ class Synonym(QueryPerturbation):
         """Tags the captions and opens WordNet. Raises `InputError` when it is not there."""
         wordnet = open_wordnet()
         by_nltk = self._by_nltk()
-        made_with = {"wordnet": wordnet.version, "tagger": "nltk" if by_nltk else pipeline_version()}
+        made_with = {"wordnet": wordnet.version, **self.made_with()}
         if not by_nltk:
             tag(caption.text for caption in corpus.captions)
         if self.mode == PAPER:
@@ -52,6 +60,19 @@ class Synonym(QueryPerturbation):
     def tools(self) -> str:
         """The files of WordNet, and of NLTK's tagger where it tags."""
         return f"{wordnet_digest()} {tagger_digest() if self._by_nltk() else ''}"
+
+    def made_with(self) -> Mapping[str, Any]:
+        """The tagger."""
+        return {"tagger": "nltk" if self._by_nltk() else pipeline_version()}
+
+    def note(self) -> str:
+        """In paper mode, that another tagger than the study's was used."""
+        if self.mode != PAPER or self._by_nltk():
+            return ""
+        return (
+            f"{self.name}: tagged by {pipeline_version()}; the study's NLTK tagger has no data here, so some "
+            f"queries differ from its own (python -m nltk.downloader {PurePosixPath(TAGGER).name} gets them)"
+        )
 
     def _by_nltk(self) -> bool:
         return self.mode == PAPER and has_tagger()

@@ -85,6 +85,17 @@ def test_a_spec_that_names_its_seed_keeps_it(corpus: Path) -> None:
     assert sorted(files_of(folder)) == ["char_swap,mode=paper.jsonl", "mix,0.9,seed=2.jsonl"]
 
 
+@pytest.mark.usefixtures("wordnet")
+def test_a_stand_in_is_said_on_the_terminal_and_in_the_file(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("engine.variants.families.synonyms.has_tagger", lambda: False)
+    folder = make(corpus, "out", variants=("synonym_noun:mode=paper",))
+    assert "synonym_noun:mode=paper: tagged by en_core_web_sm" in capsys.readouterr().err
+    header = records(folder / "synonym_noun,mode=paper.jsonl")[0]
+    assert header["made_with"]["tagger"].startswith("en_core_web_sm")
+
+
 def records(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_bytes().splitlines()]
 

@@ -579,6 +579,26 @@ def test_published_synonyms_use_nltks_tagger_where_its_data_are(monkeypatch: pyt
     assert item.change["tagger"] == "nltk"
 
 
+@pytest.mark.usefixtures("wordnet")
+@pytest.mark.parametrize(
+    ("spec", "there", "tagger", "is_noted"),
+    [
+        ("synonym_adj:mode=paper", True, "nltk", False),
+        ("synonym_adj:mode=paper", False, "en_core_web_sm", True),
+        ("synonym_adj", False, "en_core_web_sm", False),
+    ],
+)
+def test_a_stand_in_for_nltks_tagger_is_recorded_and_said(
+    monkeypatch: pytest.MonkeyPatch, spec: str, there: bool, tagger: str, is_noted: bool
+) -> None:
+    monkeypatch.setattr(synonyms, "has_tagger", lambda: there)
+    monkeypatch.setattr(synonyms, "tags_by_nltk", lambda tokens: ["JJ" for _ in tokens])
+    items = make_variant(spec).apply(caption_corpus("a large dog"))
+    assert str(items.made_with["tagger"]).startswith(tagger)
+    assert bool(items.note) == is_noted
+    assert not is_noted or (items.note.startswith(f"{spec}: ") and "nltk.downloader" in items.note)
+
+
 def test_nltks_tagger_is_asked_with_its_own_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     import nltk
 

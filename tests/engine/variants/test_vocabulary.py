@@ -77,12 +77,27 @@ def test_the_cached_tokenizer_is_found_without_a_network(
         return str(tokenizer_json) if (repository, name) == known else None
 
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", find)
-    assert cached_bert() == tokenizer_json
-    assert open_vocabulary("bert").words == WORDS
+    assert cached_bert("x") == tokenizer_json
+    assert open_vocabulary("bert").words == open_vocabulary(None, published=True).words == WORDS
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda repository, name: None)
     with pytest.raises(InputError, match=r"bert-base-uncased is not in the cache .* vocabulary=FILE"):
         open_vocabulary("bert")
     assert no_sockets == []
+
+
+def test_in_paper_mode_other_words_than_berts_are_named(
+    make_corpus: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under the paper's name they would stand beside the paper's figures."""
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda repository, name: None)
+    corpus = make_corpus(["my dog runs quickly"])
+    with pytest.raises(InputError, match=r"^mode=paper: the words are BERT's, .* vocabulary=wordfreq draws"):
+        make_variant("rand_voca:mode=paper").apply(corpus)
+    (item,) = make_variant("rand_voca:mode=paper:vocabulary=wordfreq").apply(corpus).items
+    assert item.id == "c0@rand_voca:mode=paper:vocabulary=wordfreq:seed=0"
+    assert item.change["vocabulary"].startswith("wordfreq ")
 
 
 def test_without_a_choice_it_is_wordfreq_whatever_is_cached(tokenizer_json: Path) -> None:

@@ -85,7 +85,7 @@ class Shouting:
             VariantItem(f"{c.id}-s", i, c.text.upper() if i % 3 == 0 else c.text, i % 3 == 0)
             for i, c in enumerate(corpus.captions)
         )
-        return VariantItems(tuple(items))
+        return VariantItems(tuple(items), note="shouting: louder than its name says")
 
 
 def save_images(folder: Path, count: int) -> list[str]:
@@ -298,10 +298,14 @@ def test_unreadable_images_stop_the_run_at_its_end_and_can_be_put_right(tmp_path
 
 
 class Watcher(Silent):
-    """Keeps the tasks it was told of: label, total, unit, worked on, passed over."""
+    """Keeps the tasks it was told of: label, total, unit, worked on, passed over; and the notes."""
 
     def __init__(self) -> None:
         self.tasks: list[list[Any]] = []
+        self.notes: list[str] = []
+
+    def note(self, line: str) -> None:
+        self.notes.append(line)
 
     @contextmanager
     def task(self, label: str, total: int, unit: str) -> Iterator[Advance]:
@@ -331,6 +335,7 @@ def test_progress_tells_work_from_what_took_none(tmp_path: Path) -> None:
     )
     unreadable, texts = report.sets["images/original"].skipped, report.forwarded["texts"]
     assert unreadable == 3
+    assert watcher.notes == ["shouting: louder than its name says"]
     assert watcher.tasks == [
         ["early", 40, "texts", texts, 40 - texts],
         ["early", 10, "images", 10 - unreadable, unreadable],
