@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from engine.encoders.request import DEFAULT_PAIR_BATCH
 from engine.errors import InputError
@@ -59,24 +60,47 @@ class SecondStage:
         from engine.encoders.scorer_registry import open_reranker
 
         check_embeddings(store)
-        batch_size = self.batch_size or DEFAULT_PAIR_BATCH
+        how = self.filled()
         reranker = open_reranker(
-            self.rerank,
-            device=self.device or "auto",
-            precision=self.precision or "fp32",
-            batch_size=batch_size,
+            self.rerank, device=how.device, precision=how.precision, batch_size=how.batch_size
         )
         with open_reranking(
             store,
             reranker,
             self.images,
-            k_test=self.k_test or DEFAULT_K_TEST,
+            k_test=how.k_test,
             pair_file=self.pair_scores,
-            batch_size=batch_size,
+            batch_size=how.batch_size,
             limit=limit,
             progress=progress,
         ) as opened:
             yield opened
+
+    def options(self) -> dict[str, Any]:
+        """What results record: every field, with the defaults that held; none where nothing is reranked."""
+        if self.rerank is None:
+            return {}
+        named = {"rerank": self.rerank, "images": self.images, "pair_scores": self.pair_scores}
+        return {**named, **asdict(self.filled())}
+
+    def filled(self) -> HowToScore:
+        """How it scores, with defaults for what was left out."""
+        return HowToScore(
+            self.k_test or DEFAULT_K_TEST,
+            self.device or "auto",
+            self.precision or "fp32",
+            self.batch_size or DEFAULT_PAIR_BATCH,
+        )
+
+
+@dataclass(frozen=True)
+class HowToScore:
+    """The options of a second stage that have defaults."""
+
+    k_test: str
+    device: str
+    precision: str
+    batch_size: int
 
 
 @dataclass(frozen=True)
@@ -132,6 +156,12 @@ class Job:
         named = (self.store, self.relevance, self.positives, self.index, self.second.images)
         return [one for one in (*named, self.second.pair_scores) if one is not None]
 
+    def options(self) -> dict[str, Any]:
+        """Every option as results record it, whoever asked: the command's words are not all there is."""
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "second"}
+        own["relevance_store"] = own.pop("relevance")  # `relevance` says whose cosines it then was
+        return {name: plain(value) for name, value in {**own, **self.second.options()}.items()}
+
     def run(
         self, progress: Progress, command: Sequence[str], more_inputs: Iterable[Path] = ()
     ) -> tuple[Results, str | None]:
@@ -174,7 +204,15 @@ class Job:
                 limit=limit,
                 rerank=rerank,
                 against=against,
+                options=self.options(),
             )
             if folder is not None:
                 write_results(results, folder / RESULTS_FILE)
         return results, None if rerank is None else rerank.line()
+
+
+def plain(value: Any) -> Any:
+    """An option as JSON holds it."""
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from engine.errors import InputError
 from engine.evaluate.bootstrap import DEFAULT_RESAMPLING, Resampling, with_statistics
@@ -89,6 +90,7 @@ def evaluate_store(
     rerank: Reranking | None = None,
     positives: ExtraPositives | None = None,
     against: Against | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Results:
     """Evaluate a store: without variant, then with each one, in every direction.
 
@@ -98,9 +100,9 @@ def evaluate_store(
     `ranked` and `positives` what is measured on lists (None: nothing). Every run is repeated at every size of
     `distractors`, which are searched once. `limit` bounds the memory of the process. With `rerank` the best
     of every query are scored once more. With `against` the store's queries are searched in an index: gallery
-    sets, gallery variants and distractors are the index's. Raises `InputError` for unknown variants,
-    incomplete or missing sets, and `indexes.errors.SearchInputError` for an unknown backend or a limit too
-    small.
+    sets, gallery variants and distractors are the index's. `options` are further ones that results record.
+    Raises `InputError` for unknown variants, incomplete or missing sets, and
+    `indexes.errors.SearchInputError` for an unknown backend or a limit too small.
     """
     tie_policy(ties)
     if against is not None and rerank is not None:
@@ -146,9 +148,12 @@ def evaluate_store(
                 runs.append(execute(search, variant, file, resampling, ranked, size, positives))
             backends |= search.backends
     config = {
+        **(options or {}),
         "variants": None if variants is None else list(variants),
         "directions": list(directions),
         "distractors": list(distractors.sizes),
+        "resamples": resampling.resamples,
+        "seed": resampling.seed,
     }
     name = checkpoint or shown_name(store, rerank)
     return Results(
@@ -161,7 +166,10 @@ def evaluate_store(
             | ({} if ranked is None else {"relevance": ranked.relevance})
             | ({} if positives is None else {"positives_file": positives.source})
             | ({} if limit is None else {"memory_limit": limit.total}),
-            seeds=seeds_of(run.variant for run in runs if run.variant is not None),
+            seeds={
+                "run": resampling.seed,
+                **seeds_of(run.variant for run in runs if run.variant is not None),
+            },
             searched_by=backends,
         ),
         runs=tuple(runs),

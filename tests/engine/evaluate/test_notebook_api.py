@@ -49,6 +49,36 @@ def test_evaluate_is_the_command(
     assert found.table().num_rows == len(found.runs)
 
 
+def test_results_record_every_option_whoever_asked(store_file: Path, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {
+        "resamples": 5,
+        "seed": 3,
+        "ties": "optimistic",
+        "variants": ["swap:seed=7"],
+        "ranked": True,
+    }
+    (found,) = engine.evaluate(store_file, out=tmp_path / "api", **asked).results
+    words = ["--resamples", "5", "--seed", "3", "--ties", "optimistic", "--variant", "swap:seed=7"]
+    assert run(["evaluate", str(store_file), "--out", str(tmp_path / "cli"), *words, "--ranked"]) == 0
+    (other,) = engine.load(tmp_path / "cli").results
+    mine, theirs = ({**one.provenance.config, "out": None} for one in (found, other))
+    assert mine == theirs
+    assert {name: mine[name] for name in asked} == asked
+    assert set(mine) >= {field.name for field in fields(Job)} - {"second"}
+    assert found.provenance.seeds == {"run": 3, "swap:seed=7": 7}
+
+
+def test_a_second_stage_records_the_options_that_held() -> None:
+    assert Job(Path("s.h5"), index=Path("i")).options()["index"] == "i"
+    second = SecondStage("fake:reranker", images=Path("photos"), batch_size=4)
+    found = Job(Path("s.h5"), second=second).options()
+    assert {name: found[name] for name in ("rerank", "images", "batch_size", "device", "precision")} == {
+        **{"rerank": "fake:reranker", "images": "photos", "batch_size": 4},
+        **{"device": "auto", "precision": "fp32"},
+    }
+    assert set(found) >= {field.name for field in fields(SecondStage)}
+
+
 def test_it_takes_every_option_of_the_command() -> None:
     options = {one.name for one in command.params}
     own = {"store_file": "store", "index_folder": "index", "direction": "directions"}
