@@ -3,7 +3,9 @@
 The tables are package data (``published/*.csv``, as printed). What is known to be wrong in them is in
 ``known_errors.csv`` (found by the invariants of the metrics and in the authors' own logs): such figures are
 marked and never corrected. ``models.csv`` says which encoder specs are which model, ``settings.csv`` which
-variants are which setting; a setting of several variants (joined by +) is the mean over all of them.
+variants are which setting, and which of them have a paper mode; a setting of several variants (joined by +)
+is the mean over all of them. ``sizes.csv`` has the papers' numbers of queries and of rows that are not
+adversarial: an own run of another size, or not in paper mode, is marked, and noted.
 Sources: RoCOCO, Tables 1 to 4 and 8; Assessing Brittleness, Tables 2 and 3 (Table 1 describes captions, not
 models).
 """
@@ -27,6 +29,7 @@ from engine.report.grid import Record, Section
 from engine.report.table import NOTHING
 
 MISPRINT = "†"
+UNLIKE = "‡"
 ANY_DATASET = ""
 
 Row = Mapping[str, str]
@@ -166,13 +169,50 @@ def doubt_of(figure: Figure, errors: Sequence[Row]) -> str | None:
 
 
 @dataclass(frozen=True)
+class Size:
+    """How many rows and queries a paper's runs of a data set and direction have: any of the numbers."""
+
+    gallery: frozenset[int]
+    queries: frozenset[int]
+
+    def differences(self, entry: Entry) -> Iterator[str]:
+        """In what an own run is of another size, in words."""
+        for what, own, paper in (
+            ("gallery", searched(entry), self.gallery),
+            ("queries", entry.queries, self.queries),
+        ):
+            if own not in paper:
+                yield f"{what} {own:,}, the paper's {' or '.join(f'{one:,}' for one in sorted(paper))}"
+
+
+def searched(entry: Entry) -> int:
+    """The rows that an own run searches besides adversarial items."""
+    return entry.originals + entry.distractors
+
+
+@cache
+def size_of(source: str, dataset: str, direction: Direction) -> Size:
+    """What the paper searched."""
+    (row,) = (
+        one
+        for one in data_rows("sizes")
+        if (one["source"], one["dataset"], one["direction"]) == (source, dataset, direction)
+    )
+    return Size(*(frozenset(map(int, row[name].split())) for name in ("gallery", "queries")))
+
+
+@dataclass(frozen=True)
 class Line:
-    """A printed figure and the own value of the same model and setting; `variant` is the own one's name."""
+    """A printed figure and the own value of the same model and setting; `variant` is the own one's name.
+
+    `unlike` says in what the own runs are not made as the paper's.
+    """
 
     figure: Figure
     checkpoint: str
     variant: str
     own: float | None
+    unlike: tuple[str, ...] = ()
 
     @property
     def difference(self) -> float | None:
@@ -257,6 +297,7 @@ class SideBySide:
                 "published": line.figure.value,
                 "difference": line.difference,
                 "known_error": line.figure.doubt,
+                "unlike_the_paper": "; ".join(line.unlike) or None,
             }
             for line in self.lines
         ]
@@ -274,23 +315,29 @@ def cells(line: Line | None) -> tuple[str, str, str]:
     """Own value, printed value (marked when it is known to be wrong), difference."""
     if line is None:
         return NOTHING, NOTHING, NOTHING
-    mark = MISPRINT if line.figure.doubt else ""
-    printed = f"{line.figure.value:.2f}{mark}"
+    printed = f"{line.figure.value:.2f}{MISPRINT if line.figure.doubt else ''}"
     if line.own is None or line.difference is None:
         return NOTHING, printed, NOTHING
-    return f"{line.own:.2f}", printed, f"{line.difference:+.2f}"
+    return f"{line.own:.2f}{UNLIKE if line.unlike else ''}", printed, f"{line.difference:+.2f}"
 
 
 def notes(lines: Sequence[Line]) -> tuple[str, ...]:
-    """What is wrong with the marked figures, one note a reason."""
-    places: dict[str, list[str]] = {}
+    """What is wrong with the marked figures, and in what own values are not made as the paper's; one note a
+    reason."""
+    wrong: dict[str, list[str]] = {}
+    unlike: dict[str, list[str]] = {}
     for line in lines:
-        if line.figure.doubt:
-            name = SHORT.get(line.figure.metric, line.figure.metric)
-            places.setdefault(line.figure.doubt, []).append(
-                f"{line.figure.model} {line.figure.setting} {name}"
-            )
-    return tuple(f"{MISPRINT} {', '.join(dict.fromkeys(where))}: {why}" for why, where in places.items())
+        figure = line.figure
+        if figure.doubt:
+            name = SHORT.get(figure.metric, figure.metric)
+            wrong.setdefault(figure.doubt, []).append(f"{figure.model} {figure.setting} {name}")
+        for why in line.unlike if line.own is not None else ():
+            unlike.setdefault(why, []).append(f"{line.checkpoint} {line.variant or figure.setting}")
+    return tuple(
+        f"{mark} {', '.join(dict.fromkeys(where))}: {why}"
+        for mark, places in ((MISPRINT, wrong), (UNLIKE, unlike))
+        for why, where in places.items()
+    )
 
 
 def choose_dataset(figures: Sequence[Figure], source: str, dataset: str | None) -> str:
@@ -346,17 +393,34 @@ def model_named(name: str, models: Sequence[str], source: str) -> str:
 
 
 def lines_of(figure: Figure, source: str, entries: Sequence[Entry]) -> Iterator[Line]:
-    """A figure beside each own variant (or group of variants) of its setting; entries of one checkpoint."""
-    own = [one for one in entries if one.direction == figure.direction and not one.distractors]
-    if figure.setting == SOURCES[source].original:
-        groups = {"": [one for one in own if one.variant is None]}
-    else:
-        groups = own_variants(source, figure.setting, own)
-    for variant, members in groups.items():
-        if members:
+    """A figure beside each own variant (or group of variants) of its setting; entries of one checkpoint.
+
+    Runs among as many rows as the paper's come first, distractors counted; where there are none, those
+    without distractors take their place, and say so.
+    """
+    size = size_of(source, figure.dataset, figure.direction)
+    own = [one for one in entries if one.direction == figure.direction]
+    as_large = [one for one in own if searched(one) in size.gallery]
+    for chosen in (as_large, [one for one in own if not one.distractors]):
+        groups = groups_of(figure, source, chosen)
+        for variant, (members, unlike) in groups.items():
             values = [value for one in members if (value := one.values.get(figure.metric)) is not None]
             mean = fmean(values) if len(values) == len(members) else None
-            yield Line(figure, members[0].checkpoint, variant, mean)
+            differences = dict.fromkeys(why for one in members for why in size.differences(one))
+            yield Line(figure, members[0].checkpoint, variant, mean, (*differences, *unlike))
+        if groups:
+            return
+
+
+Group = tuple[list[Entry], tuple[str, ...]]
+
+
+def groups_of(figure: Figure, source: str, entries: Sequence[Entry]) -> dict[str, Group]:
+    """Entries of a figure's setting by the variant's name, and in what they are unlike the paper's."""
+    if figure.setting != SOURCES[source].original:
+        return own_variants(source, figure.setting, entries)
+    originals = [one for one in entries if one.variant is None]
+    return {"": (originals, ())} if originals else {}
 
 
 def without_bare_tables(lines: Sequence[Line], original: str) -> tuple[Line, ...]:
@@ -374,9 +438,12 @@ def without_bare_tables(lines: Sequence[Line], original: str) -> tuple[Line, ...
     return tuple(line for line in lines if line.figure.table in kept)
 
 
-def own_variants(source: str, setting: str, entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+NOT_PAPER_MODE = "made in default mode, the paper's is mode=paper"
+
+
+def own_variants(source: str, setting: str, entries: Sequence[Entry]) -> dict[str, Group]:
     """Own variants of a setting by name; of one that has several members, the groups that have them all."""
-    groups: dict[str, list[Entry]] = {}
+    groups: dict[str, Group] = {}
     for row in data_rows("settings"):
         if (row["source"], row["setting"]) != (source, setting):
             continue
@@ -387,7 +454,10 @@ def own_variants(source: str, setting: str, entries: Sequence[Entry]) -> dict[st
                 match = re.fullmatch(f"(?:{member})(:.*)?", entry.variant or "")
                 if match:
                     found.setdefault(match.group(1) or "", {})[member] = entry
-        for by_member in found.values():
+        for options, by_member in found.items():
             if len(by_member) == len(members):
-                groups[" + ".join(str(one.variant) for one in by_member.values())] = list(by_member.values())
+                is_unlike = row["paper_mode"] and "mode=paper" not in options.split(":")
+                unlike = (NOT_PAPER_MODE,) if is_unlike else ()
+                name = " + ".join(str(one.variant) for one in by_member.values())
+                groups[name] = (list(by_member.values()), unlike)
     return groups

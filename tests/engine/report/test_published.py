@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from engine.errors import InputError
 from engine.report.entries import Entry
-from engine.report.published import SideBySide, published_figures
+from engine.report.published import SideBySide, published_figures, size_of
 
 B32 = "CLIP ViT-B/32 (zero-shot)"
 
@@ -18,6 +19,10 @@ B32 = "CLIP ViT-B/32 (zero-shot)"
 def entry(checkpoint: str, variant: str | None, direction: Any, spec: str = "x:y", **values: float) -> Entry:
     named = {name.replace("_at_", "@"): value for name, value in values.items()}
     return Entry(checkpoint, spec, direction, variant, (), 1, 5, 9, 0, "raw", named, {}, {}, {})
+
+
+def sized(one: Entry, queries: int, originals: int, distractors: int = 0) -> Entry:
+    return replace(one, queries=queries, originals=originals, distractors=distractors)
 
 
 def test_known_errors_are_what_the_invariants_find_and_more() -> None:
@@ -113,6 +118,45 @@ def test_a_setting_of_several_perturbations_is_the_mean_of_all_in_one_mode() -> 
     mixed = [*typos[:3], entry("CLIP", "nearby_char", "t2i", rsum=9.0)]
     with pytest.raises(InputError, match="no run has a setting"):
         SideBySide.of(mixed, "brittleness", {}, "Flickr30k")
+
+
+def test_a_run_among_as_many_images_as_the_papers_is_taken_and_any_other_is_marked() -> None:
+    small, middle, full = (
+        sized(entry("CLIP", None, "t2i", rsum=value), 25010, 5000, more)
+        for value, more in ((120.0, 0), (100.0, 10_000), (90.0, 35_504))
+    )
+    side = SideBySide.of([small, middle, full], "brittleness", {}, "MS-COCO")
+    assert {(line.own, line.unlike) for line in side.lines if line.figure.metric == "rsum"} == {(90.0, ())}
+    assert not any("‡" in note for one in side.sections() for note in one.notes)
+    side = SideBySide.of([small, middle], "brittleness", {}, "MS-COCO")
+    (line,) = (one for one in side.lines if one.figure.metric == "rsum")
+    assert (line.own, line.unlike) == (120.0, ("gallery 5,000, the paper's 40,504",))
+    (section,) = side.sections()
+    assert any(cell == "120.00‡" for row in section.rows for cell in row)
+    assert "‡ CLIP No perturbation: gallery 5,000, the paper's 40,504" in section.notes
+    assert side.records()[0]["unlike_the_paper"] == "gallery 5,000, the paper's 40,504"
+
+
+def test_other_queries_and_default_mode_are_marked() -> None:
+    entries = [
+        sized(entry("mine", None, "i2t", recall_at_1=50.0), 1000, 5000),
+        sized(entry("mine", "same_concept:mode=paper", "i2t", recall_at_1=31.0), 5000, 25010),
+        sized(entry("mine", "diff_concept", "i2t", recall_at_1=32.0), 5000, 25010),
+        sized(entry("mine", "rococo:rand_x", "i2t", recall_at_1=33.0), 5000, 25010),
+        sized(entry("mine", "delete_random", "i2t", recall_at_1=34.0), 5000, 25010),
+    ]
+    side = SideBySide.of(entries, "rococo", {"mine": B32})
+    unlike = {line.variant: line.unlike for line in side.lines if line.figure.metric == "recall@1"}
+    assert unlike[""] == ("gallery 5,000, the paper's 25,010", "queries 1,000, the paper's 5,000")
+    assert unlike["diff_concept"] == ("made in default mode, the paper's is mode=paper",)
+    assert unlike["same_concept:mode=paper"] == unlike["rococo:rand_x"] == ()
+    assert unlike.get("delete_random", ()) == ()
+
+
+def test_every_figure_has_a_size() -> None:
+    for source in ("rococo", "brittleness"):
+        for figure in published_figures(source):
+            assert size_of(source, figure.dataset, figure.direction).gallery
 
 
 def test_a_model_is_named_by_a_beginning_that_only_it_has() -> None:
