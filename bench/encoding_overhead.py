@@ -3,15 +3,20 @@
     python -m bench.encoding_overhead [--architecture NAME] [--images N] [--repeat 5] [--json FILE]
     python -m bench.encoding_overhead --corpus FILE --folder DIR [--model SPEC] ...
 
-The encoder's own time is that of its towers alone, on the very tensors that `embed` gave them: images decoded
-and preprocessed, texts sorted and tokenised before the clock starts. It takes turns with `embed`'s whole path
-into a new store, so that both see the same machine: reading and digesting the files, decoding in threads,
-tokenising, normalising, checksums and writing to the disk, but not opening the model.
+Images are encoded in three ways, which take turns so that all see the same machine: by the towers alone, by
+the loop that a careful user of PyTorch writes (a `DataLoader` with as many worker processes, the same
+preprocessing, the same batches), and by `embed`.
 
-Decoding overlaps with the encoder as far as there are cores that it leaves alone; on a CPU the two share
-them, so the processor seconds of decoding are shown beside. Without `--corpus` the images are the demo's.
-Without `--architecture` the model is the demo's last checkpoint, which is so small that what is outside of it
-weighs most; an architecture of open_clip (ViT-B-32, ...) has random weights.
+The encoder's own time is that of its towers alone, on the very tensors that `embed` gave them: images decoded
+and preprocessed, texts sorted and tokenised before the clock starts. `embed` is its whole path into a new
+store: reading and digesting the files, decoding in threads, tokenising, normalising, checksums and writing to
+the disk, but not opening the model.
+
+Decoding overlaps with the encoder as far as there are cores that it leaves alone. On a CPU the two share
+them: nothing is faster than the encoder, which keeps all cores busy, and the processor seconds of decoding
+spread over all cores. That bound is shown beside. Without `--corpus` the images are the demo's. Without
+`--architecture` the model is the demo's last checkpoint, which is so small that what is outside of it weighs
+most; an architecture of open_clip (ViT-B-32, ...) has random weights.
 """
 
 from __future__ import annotations
@@ -28,10 +33,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from unittest.mock import patch
 
-from bench.machine import describe_machine
+from bench.machine import describe_machine, usable_cores
 from bench.report import add_output, output_of
 from engine.corpus.corpus import Corpus
 from engine.corpus.decoding import decoding_threads
+from engine.corpus.images import open_image
 from engine.corpus.read import DEFAULT_SPLIT, read_corpus
 from engine.demo import checkpoints, write_corpus
 from engine.encoders.registry import open_encoder
@@ -41,6 +47,8 @@ from engine.store.embedding.report import EmbedReport
 from engine.variants.variant import Modality
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from engine.encoders.open_clip import OpenClipEncoder
@@ -57,7 +65,10 @@ class Measurement:
 
     `forwarded` items went through the model in `batches`. `ratio` is the median of `embed`'s seconds over the
     encoder's own of the same repetition. `stages` are wall seconds of the repetition with that ratio;
-    `decoder_seconds` is what its decoding threads worked together, beside the encoder.
+    `decoder_seconds` is what its decoding threads worked together, beside the encoder, waiting for a core
+    included. `loop_seconds` are those of the plain loop, `decode_seconds` the processor seconds of one thread
+    that decodes all images with nothing beside; both 0 for texts. `bound_seconds` is the encoder's own time
+    and that decoding spread over all cores.
     """
 
     kind: str
@@ -68,6 +79,9 @@ class Measurement:
     ratio: float
     stages: Mapping[str, float]
     decoder_seconds: float
+    loop_seconds: float
+    decode_seconds: float
+    bound_seconds: float
 
 
 @dataclass(frozen=True)
@@ -95,7 +109,8 @@ class Task:
 
 
 def measure(task: Task, kind: Modality, repeat: int) -> Measurement:
-    """Let the towers alone and `embed` take turns `repeat` times, after one turn that is not counted."""
+    """Let the towers alone, the plain loop and `embed` take turns `repeat` times, after one turn that is not
+    counted."""
     with tempfile.TemporaryDirectory(prefix="itrstress-bench-") as folder:
         with recorded_passes(task.encoder) as passes:
             forwarded = task.embed(kind, Path(folder) / "first.h5").forwarded[UNITS[kind]]
@@ -104,19 +119,82 @@ def measure(task: Task, kind: Modality, repeat: int) -> Measurement:
         turns = []
         for number in range(repeat):
             own = run_passes(task.encoder, passes)
-            turns.append((own, task.embed(kind, Path(folder) / f"{number}.h5")))
+            loop = run_plain_loop(task) if kind == "images" else 0.0
+            turns.append((own, task.embed(kind, Path(folder) / f"{number}.h5"), loop))
+    decode = decode_alone(task) if kind == "images" else 0.0
     turns.sort(key=lambda turn: turn[1].seconds["total"] / turn[0])
-    own, report = turns[(repeat - 1) // 2]
+    own, report, _ = turns[(repeat - 1) // 2]
+    alone = statistics.median(own for own, _, _ in turns)
+    shares_cores = task.encoder._forward.device.type == "cpu"
     return Measurement(
         kind=UNITS[kind],
         forwarded=forwarded,
         batches=len(passes),
-        encoder_seconds=statistics.median(own for own, _ in turns),
-        embed_seconds=statistics.median(report.seconds["total"] for _, report in turns),
+        encoder_seconds=alone,
+        embed_seconds=statistics.median(report.seconds["total"] for _, report, _ in turns),
         ratio=report.seconds["total"] / own,
         stages=report.seconds,
         decoder_seconds=report.decoder_seconds,
+        loop_seconds=statistics.median(loop for _, _, loop in turns),
+        decode_seconds=decode,
+        bound_seconds=alone + (decode / usable_cores() if shares_cores else 0.0),
     )
+
+
+@dataclass(frozen=True)
+class DecodedFiles:
+    """The image files of a task as a data set of PyTorch's: prepared tensors by row."""
+
+    task: Task
+
+    def __len__(self) -> int:
+        return len(self.task.corpus.images)
+
+    def __getitem__(self, row: int) -> Tensor:
+        image = open_image(self.task.folder, self.task.corpus.images[row].file)
+        return self.task.encoder.prepare_image(image)
+
+
+def plain_loop(task: Task) -> NDArray[np.float32]:
+    """float32 [images, dim]: PyTorch's own way from files to rows of length 1, with worker processes,
+    no store."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    encoder = task.encoder
+    loader = DataLoader(
+        cast("torch.utils.data.Dataset[Tensor]", DecodedFiles(task)),
+        batch_size=task.batch_size,
+        num_workers=task.workers,
+        pin_memory=encoder._forward.device.type == "cuda",
+    )
+    rows = []
+    for batch in loader:
+        vectors = encoder._run(encoder._model.encode_image, batch.to(encoder._forward.device))
+        rows.append(torch.nn.functional.normalize(vectors.float(), dim=-1).cpu())
+    return cast("NDArray[np.float32]", torch.cat(rows).numpy())
+
+
+def run_plain_loop(task: Task) -> float:
+    """Seconds of the `plain_loop`."""
+    started = time.perf_counter()
+    plain_loop(task)
+    return time.perf_counter() - started
+
+
+def decode_alone(task: Task) -> float:
+    """Processor seconds of one thread that reads, decodes and prepares every image, nothing beside it."""
+    import torch
+
+    images, threads = DecodedFiles(task), torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        started = time.thread_time()
+        for row in range(len(images)):
+            images[row]
+        return time.thread_time() - started
+    finally:
+        torch.set_num_threads(threads)
 
 
 @contextmanager
@@ -182,15 +260,15 @@ def write_random_model(architecture: str, folder: Path) -> str:
 def table(rows: Sequence[Measurement]) -> str:
     """The measurements in Markdown."""
     lines = [
-        "| what | items | batches | encoder alone | embed | embed / encoder | plan | waiting for decoders "
-        "| encode | write | the rest | decoders worked |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| what | items | batches | encoder alone | at best | plain loop | embed | embed / encoder | plan "
+        "| waiting for decoders | encode | write | the rest | decoders worked | decoding alone |",
+        f"|{'---|' * 15}",
     ]
     for row in rows:
         stages = [row.stages.get(name, 0.0) for name in ("plan", "decode", "encode", "write", "untracked")]
-        times = [row.encoder_seconds, row.embed_seconds]
+        times = [row.encoder_seconds, row.bound_seconds, row.loop_seconds, row.embed_seconds]
         cells = [f"{one:.3f} s" for one in times] + [f"{row.ratio:.3f}"]
-        cells += [f"{one:.3f} s" for one in [*stages, row.decoder_seconds]]
+        cells += [f"{one:.3f} s" for one in [*stages, row.decoder_seconds, row.decode_seconds]]
         lines.append(f"| {row.kind} | {row.forwarded:,} | {row.batches:,} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -19,7 +19,7 @@ def describe_machine() -> dict[str, object]:
     flags = processor_flags()
     return {
         "processor": processor_name(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": usable_cores(),
         "instructions": [flag for flag in MATRIX_FLAGS if flag in flags],
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "gpu": gpu_name(),
@@ -28,6 +28,11 @@ def describe_machine() -> dict[str, object]:
         "versions": package_versions(),
         "load_before": round(os.getloadavg()[0], 2),
     }
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
