@@ -18,6 +18,12 @@ from engine.report.table import NO_VARIANT, NOTHING
 
 DEFAULT_METRICS = (metrics.RECALL[1], metrics.DROP_RATE, metrics.INCORRECT_RECALL)
 SIGNIFICANT = 0.05
+SHORT = {
+    **{metric: f"R@{k}" for k, metric in metrics.RECALL.items()},
+    metrics.DROP_RATE: "drop rate",
+    metrics.INCORRECT_RECALL: "IR@1",
+}
+"""How a table calls the metrics that it is mostly of; records have their names."""
 
 Setting = tuple[Direction, str | None, tuple[int, int]]
 
@@ -90,7 +96,7 @@ class Differences:
             "second",
             "of 1st",
             "of 2nd",
-            "second - first",
+            "2nd - 1st",
             "95%",
             "p",
             "p (Holm)",
@@ -105,7 +111,7 @@ class Differences:
         mark = " *" if one.adjusted is not None and one.adjusted <= SIGNIFICANT else ""
         return (
             f"{one.direction} {NO_VARIANT if one.variant is None else one.variant}",
-            found.metric,
+            SHORT.get(found.metric, found.metric),
             one.first,
             one.second,
             f"{found.first:.1f}",
