@@ -1,7 +1,7 @@
 """Text normalisation: a named, recorded choice of a run.
 
 RoCOCO's adversarial captions were made from tokenised lower-case text, so punctuation and case alone can give
-a fake away; `pre_caption` takes most of that difference out on both sides.
+a fake away; `pre_caption` takes most of that difference out on both sides, `tokenised` the spacing alone.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from engine.corpus.word_tokens import word_tokens
 from engine.errors import unknown_name
 
 MAX_WORDS = 30
@@ -29,7 +30,19 @@ def pre_caption(text: str) -> str:
     return " ".join(_TO_SPACE.sub(" ", text.lower()).split()[:MAX_WORDS])
 
 
-NORMALISATIONS: Mapping[str, Callable[[str], str]] = {"raw": raw, "pre_caption": pre_caption}
+def tokenised(text: str) -> str:
+    """Word tokens with a space between, as SCAN's captions have them, which RoCOCO's fakes were made from.
+
+    Case and full stops stay, so they still tell these fakes from originals.
+    """
+    return " ".join(word_tokens(text))
+
+
+NORMALISATIONS: Mapping[str, Callable[[str], str]] = {
+    "raw": raw,
+    "pre_caption": pre_caption,
+    "tokenised": tokenised,
+}
 
 
 def find_normalisation(name: str) -> Callable[[str], str]:

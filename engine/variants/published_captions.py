@@ -9,7 +9,7 @@ Source: RoCOCO, "The published files".
 
 from __future__ import annotations
 
-from engine.variants.treebank import word_tokens
+from engine.corpus.word_tokens import word_tokens
 
 FINAL_STOP = " ."
 

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from engine.corpus.corpus import Caption, Corpus, ImageItem
+from engine.corpus.word_tokens import word_tokens
 from engine.variants.registry import make_variant
 from engine.variants.tagging import Tokens, tag
-from engine.variants.treebank import word_tokens
 from engine.variants.variant import VariantItems
 
 pytestmark = pytest.mark.published

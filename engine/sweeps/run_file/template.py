@@ -23,7 +23,7 @@ corpus:
   # features: regions             # example: in place of images, for models of region features
   # reader: karpathy              # example; by default found out from the content
   # split: test
-  # normalisation: raw            # or pre_caption, as BLIP and ALBEF read texts
+  # normalisation: raw            # or pre_caption, as BLIP and ALBEF read texts, or tokenised
 
 # An example of several image sets: in place of `corpus`, a list with names. Each has its own folders below
 # stores and out.

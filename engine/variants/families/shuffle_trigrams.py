@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from engine.corpus.word_tokens import word_tokens
 from engine.variants.parameters import mode_parameter, seed_parameter
 from engine.variants.registry import family
 from engine.variants.shuffling import Shuffle, Slot, permute_groups, spaced_words
-from engine.variants.treebank import word_tokens
 
 TRIGRAM = 3
 

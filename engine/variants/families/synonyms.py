@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from engine.corpus.corpus import Corpus
+from engine.corpus.word_tokens import word_tokens
 from engine.variants.inflection import match_case, pluralise, replace_noun
 from engine.variants.nouns import Noun
 from engine.variants.parameters import PAPER, mode_parameter
@@ -20,7 +21,6 @@ from engine.variants.treebank import (
     tagger_digest,
     tags_by_nltk,
     tags_by_spacy,
-    word_tokens,
 )
 from engine.variants.wordnet import PartOfSpeech, WordNet, open_wordnet, wordnet_digest
 

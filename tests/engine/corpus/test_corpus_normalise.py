@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.corpus.normalise import NORMALISATIONS, find_normalisation, pre_caption
+from engine.corpus.normalise import NORMALISATIONS, find_normalisation, pre_caption, tokenised
 from engine.errors import InputError
 
 
@@ -45,3 +45,11 @@ def test_an_unknown_normalisation_is_met_with_the_nearest() -> None:
         InputError, match=r"unknown text normalisation 'precaption'; did you mean 'pre_caption'"
     ):
         find_normalisation("precaption")
+
+
+def test_tokenised_gives_originals_the_spacing_of_published_fakes() -> None:
+    """A published fake is such tokens already; an original becomes them."""
+    assert tokenised("A man's  dog, they can't run.\n") == "A man 's dog , they ca n't run ."
+    fake = "a man 's dog , they ca n't run"
+    assert tokenised(fake) == fake
+    assert NORMALISATIONS["tokenised"] is tokenised

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.corpus.corpus import Caption, Corpus, ImageItem
+from engine.corpus.word_tokens import word_tokens
 from engine.errors import InputError
 from engine.variants import treebank
 from engine.variants.families import synonyms
@@ -23,7 +24,7 @@ from engine.variants.keyboard import NUMBER_ROW, in_case_of, neighbours, typeabl
 from engine.variants.parameters import DEFAULT, MODES, PAPER
 from engine.variants.registry import make_variant, variant_families
 from engine.variants.tagging import Token, tag
-from engine.variants.treebank import tags_by_spacy, word_tokens
+from engine.variants.treebank import tags_by_spacy
 from engine.variants.variant import VariantItem
 from engine.variants.wordnet import open_wordnet
 
