@@ -30,8 +30,9 @@ def find_finished(
 ) -> Results | None:
     """The results of a finished run in a JSON file; None when it is to be done (`note` is told why).
 
-    `wanted` is the run's `identity`, `relevance` that of its ranked metrics (None: it has none). Raises
-    `InputError` for results of something else, unless `force`.
+    `wanted` is the run's `identity`, `relevance` that of its ranked metrics (None: none are asked for;
+    a run that has some is finished all the same). Raises `InputError` for results of something else, unless
+    `force`.
     """
     if not file.exists():
         return None
@@ -48,7 +49,7 @@ def find_finished(
         message = str(error).removeprefix(f"{file}: ")
         raise InputError(f"{file}: {message}; name another `out` folder, or --force replaces it") from error
     problem = outcomes_problem(outcomes_of(file), results.runs[0])
-    if problem is None and results.runs[0].relevance != relevance:
+    if problem is None and relevance is not None and results.runs[0].relevance != relevance:
         problem = f"{file}: with the ranked metrics of {results.runs[0].relevance}, asked for {relevance}"
     if problem is None and DIGEST not in document:  # written before results had one
         problem = f"{file}: holds no {DIGEST} that would show whether it was edited"

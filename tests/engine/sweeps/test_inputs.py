@@ -401,6 +401,8 @@ def test_metrics_on_lists_are_done_when_asked_and_their_intervals_redrawn(
         assert "set_recall@5" in one.metrics
         assert "set_recall@5" in one.intervals
     assert run_sweep(load_run_file(file)) == ranked
+    file.write_text(run_text + "resamples: 50\n")  # what has more than is asked for is finished
+    assert run_sweep(load_run_file(file)) == ranked
     file.write_text(run_text + "ranked: true\nresamples: 60\n")
     again = run_sweep(load_run_file(file))
     assert {one.bootstrap.resamples for one in again[0].runs if one.bootstrap} == {60}
