@@ -26,6 +26,21 @@ def test_importing_it_costs_nothing() -> None:
     assert shown.stdout.strip() == "set()"
 
 
+def test_a_type_checker_of_a_user_knows_what_it_takes(tmp_path: Path) -> None:
+    """Mypy called it a module that cannot be called."""
+    file = tmp_path / "user.py"
+    file.write_text(
+        'import engine\nengine.evaluate("a.h5", resamples=0).table()\nengine.evaluate(1, tie="x")\n'
+    )
+    command = [sys.executable, "-m", "mypy", "--config-file=", "--follow-imports=silent", str(file)]
+    shown = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=Path(api.__file__).parents[1]
+    )
+    lines = [line for line in shown.stdout.splitlines() if ": error: " in line]
+    assert lines
+    assert all(f"{file.name}:3: " in line for line in lines), shown.stdout
+
+
 def test_evaluate_is_the_command(
     store_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,11 +144,11 @@ def test_what_is_not_there_is_said(store_file: Path) -> None:
         found.run("i2t", "x")
     for bad in ([], ["i2t", "i2t"], ["x"]):
         with pytest.raises(InputError, match="expected one or both of i2t, t2i"):
-            engine.evaluate(store_file, directions=bad)
+            engine.evaluate(store_file, directions=bad)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="belongs to --ranked"):
         engine.evaluate(store_file, relevance=store_file)
     with pytest.raises(AttributeError, match="no attribute 'evaluates'"):
-        engine.evaluates  # type: ignore[attr-defined]  # noqa: B018
+        engine.evaluates  # noqa: B018
 
 
 def test_it_shows_itself_as_text_and_as_escaped_html(
