@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engine.errors import InputError
 from engine.evaluate.indexed import AnySets
-from engine.store.reader import EmbeddingSet
+from engine.store.reader import image_rows
 from engine.store.schema import COMPLETE, ORIGINAL
 from engine.variants.variant import Modality
 from indexes.protocol import Origin, RowSource, Shard
@@ -101,15 +101,6 @@ def load_items(store: AnySets, modality: Modality, name: str = ORIGINAL) -> Item
         skipped=len(stored.state) - len(row),
         rows=stored.rows if everything else SelectedRows(stored.rows, row),
     )
-
-
-def image_rows(store: AnySets, stored: EmbeddingSet) -> NDArray[np.int64]:
-    """int64 [rows]: the image row of every row of a set; the source's image for a variant of the captions."""
-    if stored.modality == "images":
-        return stored.source
-    captions = stored if stored.name == ORIGINAL else store.load("captions", ORIGINAL)
-    assert captions.image is not None
-    return captions.image[stored.source]
 
 
 @dataclass(frozen=True)

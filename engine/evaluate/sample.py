@@ -2,7 +2,8 @@
 
 Five captions share one image, so queries are no independent draws: intervals and tests resample whole
 images (`Sample.cluster`). Every metric but the median rank is a function of means over queries; `FORMULAS`
-says which function of which means, once for the point estimate, the bootstrap and the randomisation test.
+says which function of which means, once for the bootstrap, the randomisation test and the metrics of further
+columns. `engine.evaluate.metrics` has the definitions that a search values a run by; a test holds both equal.
 """
 
 from __future__ import annotations

@@ -330,6 +330,22 @@ def find_damaged_rows(file: int, stored: StoredSet) -> NDArray[np.int64]:
 # ---------------------------------------------------------------- opening
 
 
+class Loading(Protocol):
+    """Whatever sets are loaded from."""
+
+    def load(self, modality: str, name: str) -> EmbeddingSet:
+        """The set."""
+
+
+def image_rows(store: Loading, found: EmbeddingSet) -> NDArray[np.int64]:
+    """int64 [rows]: the row of the image that each row of a set shows, describes or was made from."""
+    if found.modality == "images":
+        return found.source
+    captions = found if found.name == ORIGINAL else store.load("captions", ORIGINAL)
+    assert captions.image is not None
+    return captions.image[found.source]
+
+
 class Headed(Protocol):
     """What has the header of a store, and a file to name."""
 

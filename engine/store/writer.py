@@ -42,8 +42,8 @@ from engine.store.schema import (
     StoreHeader,
 )
 from engine.store.structure import StoredSet, kept_layout, lay_out, new_layout, storage_error
+from indexes.validate import NORM_TOLERANCE
 
-NORM_TOLERANCE = 1e-3
 COMPUTED, FULL_PRECISION = "computed", "fp32"
 # topics of an encoder's description that decide an embedding
 ENCODER_TOPICS = {"images": "preprocessing", "texts": "reading of texts", COMPUTED: "precision"}

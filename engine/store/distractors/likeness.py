@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.store.distractors.synthesize import Moments, moments
-from engine.store.reader import EmbeddingSet, Store
+from engine.store.reader import EmbeddingSet, Store, image_rows
 from engine.store.schema import COMPLETE, ORIGINAL
 from engine.variants.variant import Modality
 from indexes.protocol import RowSource
@@ -95,16 +95,6 @@ def top_similarity(store: Store, imitated: EmbeddingSet, made: RowSource) -> Top
         share: (float(np.quantile(old, share)), float(np.quantile(new, share))) for share in QUANTILES
     }
     return TopSimilarity(len(rows), len(chosen), quantiles)
-
-
-def image_rows(store: Store, found: EmbeddingSet) -> NDArray[np.int64]:
-    """int64 [rows]: the image that each row of a set shows, describes or was made from."""
-    if found.modality == "images":
-        return found.source
-    captions = found if found.name == ORIGINAL else store.load("captions", ORIGINAL)
-    if captions.image is None:
-        raise ValueError(f"{store.path}: the original captions do not say their images")
-    return captions.image[found.source]
 
 
 def highest(
