@@ -37,14 +37,14 @@ def needed_files(request: EncoderRequest) -> list[NeededFile]:
     tag = pretrained.get_pretrained_cfg(request.name, request.weights)
     if not tag:
         beside = place.parent / CONFIG_FILE
-        found = [needed_file("weights", place)]
+        needed = [needed_file("weights", place)]
         ways = {"preprocessing": "named with --preprocess"}
         if leaves_activation_open(name := request.name):
             ways["activation"] = f"named as {name}{QUICK_GELU} or {name}{GELU}"
         for what, way in ways.items():
             there = beside.is_file()
-            found.append(NeededFile(what, str(beside) if there else f"{beside}, or {way}", there))
-        return found
+            needed.append(NeededFile(what, str(beside) if there else f"{beside}, or {way}", there))
+        return needed
     if not tag.get("hf_hub"):
         return [NeededFile("weights", f"downloaded from {tag.get('url')}", False)]
     cached = cached_weights(tag)
