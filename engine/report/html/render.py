@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from engine.evaluate.collection import corpus_label
 from engine.report.html.data import data_of
@@ -35,6 +37,7 @@ def render(page: Page) -> bytes:
         "interval": interval,
         "mib": mib,
         "milliseconds": milliseconds,
+        "breakable": breakable,
     }
     text = environment.get_template("report.html").render(
         page=page,
@@ -61,6 +64,11 @@ def template_text(name: str) -> str:
 def number(value: float | None, digits: int = 1) -> str:
     """The number with so many digits after its point, a dash for none."""
     return NOTHING if value is None else f"{value:,.{digits}f}"
+
+
+def breakable(name: str) -> Markup:
+    """A name that a narrow place breaks after its underscores and colons first."""
+    return Markup(re.sub("([_:])", r"\1<wbr>", str(escape(name))))
 
 
 def interval(value: Value | None) -> str:

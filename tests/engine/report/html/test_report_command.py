@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from engine.cli.main import run
+from engine.report.html.render import breakable
 
 MACHINE = '{"processor": "x", "cores": 2}'
 
@@ -26,7 +27,7 @@ class Reader(HTMLParser):
         self.scripts: list[str] = []
         self.words: list[str] = []
         self._inside = ""
-        self.feed(text)
+        self.feed(text.replace("<wbr>", ""))  # where a word may break it is still one
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
@@ -379,3 +380,9 @@ def test_the_demo_ends_with_the_report_of_its_folder(study: Any) -> None:
     assert page.data["checkpoints"] == ["step-9", "step-10"]
     assert page.data["thumbnails"]
     file.unlink()
+
+
+def test_a_long_name_breaks_at_its_parts_and_stays_text() -> None:
+    assert breakable("mix:0.9") == "mix:<wbr>0.9"
+    assert breakable("delete_low_ei") == "delete_<wbr>low_<wbr>ei"
+    assert breakable("<b>_&") == "&lt;b&gt;_<wbr>&amp;"
