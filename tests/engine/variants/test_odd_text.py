@@ -62,8 +62,13 @@ def specs() -> list[str]:
         ends += [":choice=low_ei", ":choice=high_ei:words=all", ":mode=paper:choice=low_ei"] * (
             "choice" in names
         )
-        found += [head + end for head in heads for end in ends]
+        found += [with_words(head + end) for head in heads for end in ends]
     return found
+
+
+def with_words(spec: str) -> str:
+    """The spec, with words that are there: in paper mode `rand_voca` takes BERT's, and none are cached here."""
+    return f"{spec}:vocabulary=wordfreq" if spec.startswith("rand_voca:mode=paper") else spec
 
 
 SPECS = specs()
