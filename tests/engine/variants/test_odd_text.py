@@ -67,7 +67,7 @@ def specs() -> list[str]:
 
 
 def with_words(spec: str) -> str:
-    """The spec with words that are there: in paper mode `rand_voca` takes BERT's, of which none are cached."""
+    """The spec with words that are there: no BERT, which paper mode of `rand_voca` takes, is cached here."""
     return f"{spec}:vocabulary=wordfreq" if spec.startswith("rand_voca:mode=paper") else spec
 
 
