@@ -23,7 +23,7 @@ from pathlib import Path
 from PIL import Image
 
 from bench.made_up_models import DIM, IMAGES, colour
-from bench.published_size import CAPTIONS_AN_IMAGE, ITRSTRESS, timed
+from bench.published_size import CAPTIONS_AN_IMAGE, ITRSTRESS, timed, write_synthetic
 from bench.report import add_output, output_of, write_rows
 from engine.evaluate.collection import collect_runs
 from engine.evaluate.run import STATISTICS, WRITE
@@ -69,20 +69,6 @@ def write_images(folder: Path, images: int) -> None:
         Image.new("RGB", (1, 1), colour(number)).save(folder / f"{number}.png")
 
 
-def write_captions(folder: Path, images: int) -> list[Path]:
-    """Files in the RoCOCO layout, one a gallery: five originals and five adversarial captions an image."""
-    files = []
-    for gallery in GALLERIES:
-        entries = []
-        for image in range(images):
-            originals = [f"A photo of thing {image} from side {k}." for k in range(CAPTIONS_AN_IMAGE)]
-            fakes = [f"A photo of {gallery} {image} from side {k}." for k in range(CAPTIONS_AN_IMAGE)]
-            entries.append({"image": f"{image}.png", "caption": originals + fakes})
-        files.append(folder / f"{gallery}.json")
-        files[-1].write_text(json.dumps(entries))
-    return files
-
-
 def write_run_file(folder: Path, files: Sequence[Path], checkpoints: int) -> Path:
     """A run file of so many checkpoints; all share the stores and have a results folder of their own."""
     models = [f"python:bench.made_up_models:model_{number}" for number in range(checkpoints)]
@@ -119,7 +105,7 @@ def measure(checkpoints: int, images: int, repeat: int) -> Measurement:
     with tempfile.TemporaryDirectory(prefix="itrstress-bench-") as name:
         folder = Path(name)
         write_images(folder / "images", images)
-        files = write_captions(folder, images)
+        files = write_synthetic(folder, GALLERIES, images, "{}.png")
         run_files = {count: write_run_file(folder, files, count) for count in (checkpoints, 1)}
         measure_sweep(run_files[checkpoints], folder / f"results-{checkpoints}")  # embeds
         found: dict[int, list[Sweep]] = {checkpoints: [], 1: []}

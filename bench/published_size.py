@@ -61,15 +61,23 @@ def timed(command: Sequence[str | Path]) -> tuple[float, int]:
     return seconds, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def write_synthetic(folder: Path) -> list[Path]:
-    """Three made-up files in the RoCOCO layout: 5 originals and 5 adversarial captions for each image."""
+def write_synthetic(
+    folder: Path,
+    variants: Sequence[str] = ("first", "second", "third"),
+    images: int = IMAGES,
+    image_file: str = "val/{:06d}.jpg",
+) -> list[Path]:
+    """Made-up files in the RoCOCO layout: 5 originals and 5 adversarial captions for each image.
+
+    The first number in a caption is its image's.
+    """
     files = []
-    for variant in ("first", "second", "third"):
+    for variant in variants:
         entries = []
-        for image in range(IMAGES):
+        for image in range(images):
             originals = [f"A photo of thing {image} seen from side {k}." for k in range(CAPTIONS_AN_IMAGE)]
             fakes = [f"a photo of {variant} {image} seen from side {k}" for k in range(CAPTIONS_AN_IMAGE)]
-            entries.append({"image": f"val/{image:06d}.jpg", "caption": originals + fakes})
+            entries.append({"image": image_file.format(image), "caption": originals + fakes})
         files.append(folder / f"{variant}.json")
         files[-1].write_text(json.dumps(entries))
     return files
